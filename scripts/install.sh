@@ -90,6 +90,6 @@ fi
 
 scripts/fetch_mysql.sh
 scripts/fetch_captures.sh
-scripts/fetch_prometheus.sh
+scripts/fetch_programs.sh prometheus prometheus promtool
 scripts/fetch_bind.sh
-scripts/fetch_etcd.sh
+scripts/fetch_programs.sh etcd-server etcd

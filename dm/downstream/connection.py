@@ -193,18 +193,22 @@ class TargetConnection:
 
         What the server reported of those before it stands in `outcomes`.
         """
-        part: list[bytes] = []
-        size = 0
+        for part in self._packets(statements):
+            self._run_together(part, outcomes)
+
+    def _packets(self, statements: Iterable[bytes]) -> Iterator[list[bytes]]:
+        """What is sent at a time."""
+        part, size = list[bytes](), 0
         for sql in statements:
             # A server forgets during BINLOG that more is to come, so nothing may stand after it.
             ends = part and part[-1].startswith(ROW_EVENTS)
             if part and (ends or not self._together or size + len(sql) > self.statement_bytes):
-                self._run_together(part, outcomes)
+                yield part
                 part, size = [], 0
             part.append(sql)
             size += len(sql) + 1
         if part:
-            self._run_together(part, outcomes)
+            yield part
 
     def _run_together(self, statements: list[bytes], outcomes: list[StatementResult]) -> None:
         connection, ahead = self._connection, self._ahead_of(statements)
@@ -220,17 +224,12 @@ class TargetConnection:
 
     def run_scripts(self, scripts: Sequence[bytes]) -> None:
         """Run scripts of one or several statements each, in as few round trips as the session allows."""
-        part, size = list[bytes](), 0
-        for script in (*scripts, b""):
-            if part and (not script or size + len(script) > self.statement_bytes):
-                text = b";".join(part)
-                self._have_time_go(text)
-                self._send(text, part[0])
-                while self._connection._result.has_next:
-                    self._attempt(self._connection.next_result, text)
-                part, size = [], 0
-            part.append(script)
-            size += len(script) + 1
+        for part in self._packets(scripts):
+            text = b";".join(part)
+            self._have_time_go(text)
+            self._send(text, part[0])
+            while self._connection._result.has_next:
+                self._attempt(self._connection.next_result, text)
 
     def _ahead_of(self, statements: Sequence[bytes]) -> list[bytes]:
         """What goes before them in their packet."""

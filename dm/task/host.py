@@ -287,16 +287,16 @@ def main(factories: Mapping[str, Factory], close: Callable[[], None] = lambda: N
     name, parent = sys.argv[1], int(sys.argv[2])
     die_with(parent)
     keep_to_itself()
+    settle()
     work(name, factories, close)
 
 
 def work(name: str, factories: Mapping[str, Factory], close: Callable[[], None]) -> None:
-    """Be the host of this name, in a process that dies with the daemon; ends the process."""
+    """Be the host of this name, in a process that dies with the daemon and is settled; ends the process."""
     events = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     configure(host=name)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the loop below ends, the units stop in order
-    settle()
     host = Host(sys.stdin.buffer, events, factories)
     at_rest = False
     try:
@@ -319,7 +319,11 @@ _LARGE: Final = 128 << 10
 
 
 def settle() -> None:
-    """Set heap and collector of this process; called once, when everything is imported, before there are threads."""
+    """Set heap and collector of this process, and of those forked from it.
+
+    Called once, when everything is imported and before there are threads. A forked host must not call it again: the
+    collector writes to each object it visits, and the host would get copies of the pages that it shares.
+    """
     _settle_heap()
     _settle_garbage()
 

@@ -3,10 +3,12 @@
 Problem: what a relay or a syncer imports takes 60 MB and most of a second of a core. A daemon of a hundred tasks has
 more than a hundred hosts. Forked hosts share the pages of these imports until they write to them, and begin at once.
 
-The fork server is started by the daemon with its first host. It has one thread, opens nothing that a unit uses, and
-sees no password, so a host begins as a new process does. It forks as told over a socket and says how each child ended.
-The kernel kills it with the daemon's thread that started it, and the hosts with it. If it ends by itself, its hosts
-have ended, too: the daemon learns that from each of them, and the next host gets a new server.
+The fork server has one thread, opens nothing that a unit uses, and sees no password, so a host begins as a new process
+does. It says when its imports are done, then forks as told over a socket and says how each child ended. The kernel
+kills it with the daemon's thread that started it, and the hosts with it. So the daemon's main thread starts it, while
+the daemon itself begins, and waits for its imports before the loop asks for a host: the loop must not block. If the
+server ends by itself, its hosts have ended, too: the daemon learns that from each of them. The next host gets a new
+server, and this one time the loop waits for the imports.
 
 A host's arguments, as `ps` shows them, are written over those of the server (ROOM makes the place for that).
 """
@@ -41,6 +43,7 @@ _MOST_BYTES: Final = 1 << 16  # of an order
 _ANSWER_SECONDS: Final = 60.0  # of a server that imports on a busy machine; a frozen one is replaced
 _ARGUMENTS_BEGIN, _ARGUMENTS_END = 47, 48  # proc_pid_stat(5), counted from 0
 _KILLED: Final = -signal.SIGKILL
+_IMPORTS_DONE: Final = b"imported"
 
 
 class ForkedHost:
@@ -85,6 +88,17 @@ class HostForks:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._server: subprocess.Popen[bytes] | None = None
+        self._imported = False
+
+    def start(self) -> None:
+        """Start the server without waiting; by a thread that lives as long as the daemon. Raises OSError."""
+        with self._lock:
+            self._started()
+
+    def wait_for_imports(self) -> None:
+        """Wait until `fork` has nothing to wait for; a server that has ended is left to it."""
+        with self._lock, suppress(ConnectionError, TimeoutError):
+            self._ready()
 
     def fork(self, name: str, stderr: IO[bytes]) -> ForkedHost:
         """Begin the host of this name; called by a thread that lives as long as the daemon. Raises OSError."""
@@ -104,8 +118,8 @@ class HostForks:
     def _asked(self, name: str, descriptors: Sequence[int]) -> tuple[int, int]:
         """The new process and its pidfd; a server that has ended is replaced once."""
         for _ in range(2):
-            there = self._started()
             with suppress(ConnectionError, TimeoutError):
+                there = self._ready()
                 socket.send_fds(there, [json.dumps([name, os.getpid()]).encode()], descriptors)
                 answer, watches, _, _ = socket.recv_fds(there, _MOST_BYTES, 1)
                 if answer and not watches:  # this host alone could not begin
@@ -114,6 +128,14 @@ class HostForks:
                     return int(answer), watches[0]
             self._end()
         raise OSError("the process that unit hosts are forked from ends at once; dm-worker.log has its words")
+
+    def _ready(self) -> socket.socket:
+        there = self._started()
+        if not self._imported:
+            if not there.recv(_MOST_BYTES):
+                raise ConnectionResetError
+            self._imported = True
+        return there
 
     def _started(self) -> socket.socket:
         if self._socket is None:
@@ -135,6 +157,7 @@ class HostForks:
             self._server.kill()  # it may be frozen; with it end the hosts that it began, as at any end of it
             self._server.wait()
         self._socket = self._server = None
+        self._imported = False
 
 
 def serve(orders: socket.socket) -> str:
@@ -215,6 +238,8 @@ def main() -> None:
     for module in _IMPORTED:
         import_module(module)
     host.settle()
+    with suppress(BrokenPipeError):  # the daemon has ended, as the next look at the socket tells
+        orders.send(_IMPORTS_DONE)
     name = serve(orders)
     if name:
         orders.detach()  # it is closed already

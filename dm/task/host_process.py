@@ -4,8 +4,9 @@ Nothing here blocks the caller. A thread writes lines to the host (a stopped hos
 64 KiB); another reads the host's lines and hands every event to `deliver`. The last event is always `HostEnded`, even
 if the process was killed, so nothing waits for its runs in vain.
 
-`start` must be called from a thread that lives as long as the daemon: the kernel ties the host's life to the thread
-that forked it, or the server from which it is forked (prctl(2), PR_SET_PDEATHSIG).
+The kernel ties a process's life to the thread that forked it (prctl(2), PR_SET_PDEATHSIG). So a thread that lives as
+long as the daemon calls `start_ahead`, and makes each `HostProcess`: that one forks the process itself if its command
+is not the usual one, and starts a new server if the one that forks hosts has ended.
 """
 
 from __future__ import annotations
@@ -28,6 +29,21 @@ from dm.task.message import Command, Event, decode_event, encode
 
 HOST_COMMAND: tuple[str, ...] = (sys.executable, "-m", "dm.task.host")
 _FORKS: Final = HostForks()
+
+
+def start_ahead(command: Sequence[str]) -> None:
+    """Start what hosts of this command are forked from, before one is needed; the first host says why it can't be."""
+    if command == HOST_COMMAND:
+        try:
+            _FORKS.start()
+        except OSError:
+            structlog.get_logger().exception("the process that unit hosts are forked from did not start")
+
+
+def wait_for_imports(command: Sequence[str]) -> None:
+    """Wait until a host of this command begins at once."""
+    if command == HOST_COMMAND:
+        _FORKS.wait_for_imports()
 
 
 class Process(Protocol):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from dm.clock import Clock
 from dm.config.subtask import SubtaskConfig
 from dm.ident import TableName
 from dm.position import Position
@@ -78,6 +80,35 @@ def place_of(position: Position | None) -> str:
     return str(position) if position.file else f"GTID set {position.gtid_set}"
 
 
+@dataclass
+class PhasedReport:
+    """How far the work for one source is, and how long each of its phases took."""
+
+    source: str
+    phase: str = field(default="connecting", kw_only=True)
+    over: bool = field(default=False, kw_only=True)
+    seconds: dict[str, float] = field(default_factory=dict, kw_only=True)  # by phase
+
+    @contextmanager
+    def timed(self, phase: str, clock: Clock) -> Iterator[None]:
+        """A phase, from its begin to its end."""
+        self.enter(phase)
+        began = clock.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = clock.monotonic() - began
+
+    def enter(self, phase: str) -> None:
+        """A phase that is not timed."""
+        self.phase = phase
+
+    @property
+    def rounded_seconds(self) -> dict[str, JSON]:
+        """For programs."""
+        return {phase: round(seconds, 2) for phase, seconds in self.seconds.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
     """A subtask, its places on disk, and the options of `dmctl replay`."""
@@ -91,12 +122,9 @@ class ReplayRequest:
 
 
 @dataclass
-class ReplayReport:
+class ReplayReport(PhasedReport):
     """For `query-status` and `dmctl replay`."""
 
-    source: str
-    phase: str = "connecting"
-    over: bool = False
     goes_on: bool = False  # with what an earlier one has left
     begin: Position | None = None
     end: Position | None = None
@@ -110,7 +138,6 @@ class ReplayReport:
     changes: int = 0  # that were read
     applied: int = 0
     as_events: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)  # by phase
     replayed: Mapping[TableName, TableName] = field(default_factory=dict)
     left: Mapping[TableName, str] = field(default_factory=dict)
 
@@ -123,7 +150,7 @@ class ReplayReport:
             "pieces": self.pieces, "donePieces": self.done_pieces, "bytes": self.bytes, "doneBytes": self.done_bytes,
             "buckets": self.buckets, "doneBuckets": self.done_buckets, "changes": self.changes,
             "applied": self.applied, "asEvents": self.as_events,
-            "seconds": {phase: round(seconds, 2) for phase, seconds in self.seconds.items()},
+            "seconds": self.rounded_seconds,
             "tables": [str(target) for target in sorted(set(self.replayed.values()))],
             "left": {str(table): why for table, why in sorted(self.left.items())},
         }  # fmt: skip
@@ -144,13 +171,10 @@ class HealRequest:
 
 
 @dataclass
-class HealReport:
+class HealReport(PhasedReport):
     """For `query-status` and `dmctl heal`."""
 
-    source: str
     dry_run: bool
-    phase: str = "connecting"
-    over: bool = False
     begin: Position | None = None  # P0
     end: Position | None = None  # P1
     chunks: int = 0  # a table without a key is one
@@ -158,7 +182,6 @@ class HealReport:
     rows: Counter[str] = field(default_factory=Counter)  # written, or to be written, by table of the target
     whole: dict[str, str] = field(default_factory=dict)  # tables of the target that are loaded again, and why
     gone: list[str] = field(default_factory=list)  # tables that the source has no more
-    seconds: dict[str, float] = field(default_factory=dict)  # by phase
 
     def to_json(self) -> dict[str, JSON]:
         """The fields."""
@@ -168,7 +191,7 @@ class HealReport:
             "differingChunks": self.differing_chunks,
             "writtenRows": self.rows.total(), "tables": dict(sorted(self.rows.items())),
             "whole": dict(sorted(self.whole.items())), "gone": [*self.gone],
-            "seconds": {phase: round(seconds, 2) for phase, seconds in self.seconds.items()},
+            "seconds": self.rounded_seconds,
         }  # fmt: skip
 
 

@@ -233,16 +233,10 @@ class TaskServers:
         self._jobs.rest()
         self._demand_stored()
 
-    def target_end(self) -> str:
+    def target_end(self) -> tuple[str, JSON]:
         """Of its binlog, where it has one that the account may see."""
-        one = self.subtasks()[0]
-        found = self._means.servers.final_place(one).target_end
-        return "" if found is None else _told(found)
-
-    def target_place(self) -> JSON:
-        """For the row."""
         found = self._means.servers.final_place(self.subtasks()[0]).target_end
-        return None if found is None else found.to_json()
+        return ("", None) if found is None else (_told(found), found.to_json())
 
     def begin_way_back(self, found: CutOverState) -> int:
         """The task in the other direction."""

@@ -31,6 +31,7 @@ from dm.clock import SystemClock
 from dm.cluster.membership import ClusterOptions
 from dm.errors import DMError
 from dm.private_process import keep_to_itself
+from dm.task import host_process
 from dm.task.host_process import HOST_COMMAND
 from dm.task.log import configure
 from dm.text import visible
@@ -96,6 +97,7 @@ def serve(
     home.create()
     with ExitStack() as stack:
         stack.enter_context(home.locked())
+        host_process.start_ahead(parts.host_command)  # it imports while this process begins
         if os.environ.get("NOTIFY_SOCKET"):
             home.service_mark.touch(mode=0o600)
         else:
@@ -119,6 +121,8 @@ def serve(
         if settings:
             operations.config.change(settings)
         stack.callback(operations.end)
+        if registry.sources():  # else there is nothing to begin with, and nobody needs to wait
+            host_process.wait_for_imports(parts.host_command)
         operations.take_up()
         metrics = Metrics(loop, supervisor, ports.shown, operations.cut_overs, membership)
         token = "" if membership is None else membership.record.token

@@ -11,7 +11,7 @@ these sources does the work. Where several own them, there are three kinds of ve
 What concerns no source is done where it is asked; some of it by every member (`_everywhere`).
 
 A run that is waited for (`diff`, `flashback`, `replay`) has a number of the member that has begun it. The caller gets a
-number of this member's instead, and asks here.
+number of this member's instead, and asks here. Those of the last runs are kept: a member keeps fewer that are over.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ _SPLIT: Final = (
 _EACH: Final = (validation.ValidationStatus, validation.ShowErrors, ShowTimeline)
 _HERE: Final = (Logs, CheckTask, NameOfTask, ShowTaskFile)  # though they have a task, or its file
 _RUNS: Final = (Diff, Flashback, Replay)
+KEPT_RUNS: Final = 1000
 SETTLING_SECONDS: Final = 15.0  # as long as it takes until a source has an owner that runs it, where one lives
 
 
@@ -257,6 +258,7 @@ class Routing:
         with self._lock:
             number = next(self._numbers)
             self._runs[number] = (member, int(str(answer["number"])))
+            self._runs.pop(number - KEPT_RUNS, None)
         return number
 
     def _of_run(self, here: Work, asked: Verb, number: int) -> Answer:

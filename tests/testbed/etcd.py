@@ -1,4 +1,4 @@
-"""An etcd of the test's own, which it may kill, freeze, empty or give a password. `scripts/fetch_etcd.sh` brings it."""
+"""An etcd of the test's own, which it may kill, freeze, empty or give a password. `fetch_programs.sh` brings it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class EtcdServer:
     def start(self) -> Self:
         """Start it and wait until it answers, with or without a user."""
         program = cache_directory() / "etcd" / "etcd"
-        assert program.exists(), "scripts/fetch_etcd.sh puts etcd in place"
+        assert program.exists(), "scripts/fetch_programs.sh puts etcd in place"
         peer = f"http://{HOST}:{self._ports[1].number}"
         tls: list[str] = []
         if self.authority is not None:

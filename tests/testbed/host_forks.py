@@ -37,6 +37,8 @@ def fork_hosts(main: Callable[[], None]) -> None:
     """From now on this process, a daemon that has begun nothing yet, forks its hosts; `main` is their program."""
     server = ForkServer.copied("dm.task.host", partial(_host, main))
     patch.object(host_process, "begin", partial(_begin, server)).start()
+    patch.object(host_process, "start_ahead", lambda _: None).start()
+    patch.object(host_process, "wait_for_imports", lambda _: None).start()
 
 
 def _begin(server: ForkServer, _command: Sequence[str], name: str, stderr: IO[bytes]) -> ForkedHost:

@@ -32,7 +32,7 @@ class Prometheus:
         file = self.directory / "prometheus.yml"
         file.write_text(configuration, encoding="utf-8")
         program = cache_directory() / "prometheus" / "prometheus"
-        assert program.exists(), "scripts/fetch_prometheus.sh puts Prometheus in place"
+        assert program.exists(), "scripts/fetch_programs.sh puts Prometheus in place"
         self._process = GuardedProcess(
             [
                 str(program),

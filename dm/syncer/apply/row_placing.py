@@ -166,13 +166,13 @@ class RowPlacing:
         transaction: SourceTransaction,
         how: Repetition,
     ) -> int:
-        rows, safe, strict = table.placed(item, transaction, safe=how.safe), how.safe, how.but_for
+        rows, strict = table.placed(item, transaction, safe=how.safe, all_in_order=self._atomic), how.but_for
         cost = DECODED_FACTOR * len(item.rows.data) // (len(rows) or 1) + CHANGE_COST
         done, given = dict[int, bool](), 0
         collected, key = self._collected, id(item.table_map)
         for row in rows:
             to = row.table
-            if self._atomic or to.plan.ordered:
+            if row.in_order:
                 if id(to) not in done:
                     done[id(to)] = self._is_done(to, number, transaction)
                 if done[id(to)]:
@@ -180,12 +180,12 @@ class RowPlacing:
                 collected.tables[key] = table
                 collected.begins.setdefault((key, to.plan.target), number)
                 if not collected.too_many:
-                    collected.changes.append(row.ordered_change(item, safe=safe))
+                    collected.changes.append(row.change(item))
                     collected.cost += cost
                 else:
                     collected.changes.clear()
                 continue
-            change = row.change(item, safe=safe)
+            change = row.change(item)
             if strict is not None and strict.hold(keys_of(change)):
                 change.safe = False
             self._lanes.place(change, cost, ticket)

@@ -45,15 +45,13 @@ class PlacedRow(NamedTuple):
     kind: ChangeKind
     before: Row | None
     after: Row | None
+    in_order: bool  # by the ordered lane
+    safe: bool  # in safe mode
 
-    def change(self, item: RowsItem, *, safe: bool) -> RowChange:
-        """As a worker's lane takes it."""
-        unchecked = self.table.unchecked(item, safe=safe)
-        return RowChange(self.table.plan_of(item), self.kind, self.before, self.after, safe, unchecked)
-
-    def ordered_change(self, item: RowsItem, *, safe: bool) -> RowChange:
-        """As the ordered lane takes it: not in safe mode where that is forbidden."""
-        return self.change(item, safe=safe and self.table.replays)
+    def change(self, item: RowsItem) -> RowChange:
+        """As its lane takes it."""
+        unchecked = self.table.unchecked(item, safe=self.safe)
+        return RowChange(self.table.plan_of(item), self.kind, self.before, self.after, self.safe, unchecked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +132,24 @@ class ScatteredTable:
         """About how many bytes it takes."""
         return sum(table.memory for table in self.parts)
 
-    def placed(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[PlacedRow]:
-        """The row changes of an event, each in its table, in the order of the event; raises DMError."""
+    def placed(
+        self, item: RowsItem, transaction: SourceTransaction, *, safe: bool, all_in_order: bool = False
+    ) -> list[PlacedRow]:
+        """The row changes of an event, each in its table, in the order of the event; raises DMError.
+
+        `safe`: the transaction is in safe mode. `all_in_order`: each table is the ordered lane's.
+        """
         kind, whole = KINDS[item.rows.kind], item.rows.whole
         found = list[PlacedRow]()
         try:
             for before, after in self.decoder.decode(item.rows):
-                for placed in self._of(kind, before, after):
-                    if whole:
-                        found.append(placed)
-                    else:
-                        pair = placed.before, placed.after
-                        ((first, second),) = completed_images(placed.table.plan, [pair], safe=safe)
-                        found.append(placed._replace(before=first, after=second))
+                for table, what, *pair in self._of(kind, before, after):
+                    in_order = all_in_order or table.plan.ordered
+                    safely = table.safely(safe=safe, in_order=in_order)
+                    first, second = (
+                        pair if whole else completed_images(table.plan, [(pair[0], pair[1])], safe=safely)[0]
+                    )
+                    found.append(PlacedRow(table, what, first, second, in_order, safely))
         except DMError as error:
             error.position = error.position or str(transaction.end)
             raise
@@ -157,32 +160,34 @@ class ScatteredTable:
     ) -> list[RowChange]:
         """The changes of an event for the ordered lane, in those tables of the target that it has begun with."""
         return [
-            row.ordered_change(item, safe=safe)
-            for row in self.placed(item, transaction, safe=safe)
+            row.change(item)
+            for row in self.placed(item, transaction, safe=safe, all_in_order=True)
             if begun(row.table.plan.target)
         ]
 
-    def _of(self, kind: ChangeKind, before: Row | None, after: Row | None) -> Iterator[PlacedRow]:
+    def _of(
+        self, kind: ChangeKind, before: Row | None, after: Row | None
+    ) -> Iterator[tuple[SourceTable, ChangeKind, Row | None, Row | None]]:
         columns, without = self.columns, self.columns.without
         if before is None or after is None:
             row = after if before is None else before
             assert row is not None
-            yield PlacedRow(self._table(row), kind, without(before), without(after))
+            yield self._table(row), kind, without(before), without(after)
             return
         there = self._table(before)
         here = there
         if any(after[at] is not ABSENT for at in columns.at):
             here = self._table(tuple(completed(after, before)))
         if here is there:
-            yield PlacedRow(there, kind, without(before), without(after))
+            yield there, kind, without(before), without(after)
             return
         moved = without(completed(after, before))
         assert moved is not None
         missing = next((at for at, value in zip(columns.kept, moved, strict=True) if value is ABSENT), None)
         if missing is not None:
             raise DMError("partial-row-image", table=self.name, column=self.wire[missing].name)
-        yield PlacedRow(there, ChangeKind.DELETE, without(before), None)
-        yield PlacedRow(here, ChangeKind.INSERT, None, moved)
+        yield there, ChangeKind.DELETE, without(before), None
+        yield here, ChangeKind.INSERT, None, moved
 
     def _table(self, row: Row) -> SourceTable:
         columns = self.columns

@@ -82,6 +82,10 @@ class SourceTable:
         """Whether the ordered lane may apply its changes in safe mode."""
         return self.plan.keyed and not (self.plan.cascades or self.exact)
 
+    def safely(self, *, safe: bool, in_order: bool) -> bool:
+        """Whether its changes are applied in safe mode, where those of the transaction are: by its lane."""
+        return safe and (self.replays or not in_order)
+
     def direct(self) -> DirectTable | None:
         """The table in the form of the compiled loop; None if the loop can't handle it."""
         if self.row_filter is not None or self.point is not None:
@@ -130,7 +134,7 @@ class SourceTable:
     def ordered_changes(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowChange]:
         """The wanted changes of an event, for the ordered lane; not in safe mode where that is forbidden."""
         kind = KINDS[item.rows.kind]
-        safe = safe and self.replays
+        safe = self.safely(safe=safe, in_order=True)
         unchecked = self.unchecked(item, safe=safe)
         (pairs,) = self.wanted((item,), transaction, safe=safe)
         raws, plan = self.raw_images(item, len(pairs), safe=safe), self.plan_of(item)

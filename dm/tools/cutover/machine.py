@@ -181,11 +181,8 @@ class CutOverServers(Protocol):
     def rest(self) -> None:
         """Pause the task; raises DMError unless its stored checkpoints cover the ends of the sources."""
 
-    def target_end(self) -> str:
-        """Where the target's binlog ends; empty where that is not to be known."""
-
-    def target_place(self) -> JSON:
-        """The same as a place."""
+    def target_end(self) -> tuple[str, JSON]:
+        """Where the target's binlog ends, in words and as a place; empty and None where that is not to be known."""
 
     def begin_way_back(self, found: CutOverState) -> int:
         """Have the other task follow the target; gives how many transactions of others came to it since the fence.
@@ -236,7 +233,7 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
         on.pause()
         if on.written(ends):
             raise NotYet("the binlog of a source still moves")
-        return replace(found, state="fenced", ends=ends, since=on.target_place())
+        return replace(found, state="fenced", ends=ends, since=on.target_end()[1])
     if found.state == "fenced":
         _after_fence(found, on, on.demand_applied)
         return replace(found, state="drained")
@@ -246,7 +243,7 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
         return replace(found, state="proved", proof=proof, paused=on.working())
     if found.state == "proved":
         _after_fence(found, on, on.rest)
-        end, start = on.target_end(), on.target_place()
+        end, start = on.target_end()
         demand_fence(found, on)
         following: State = "switching" if found.way_back is None else "way-back"
         return replace(found, state=following, target_end=end, start=start)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import Final, Self
 
@@ -86,7 +86,7 @@ class HealUnit:
             source = stack.enter_context(closing(question_session(subtask.source.endpoint)))
             facts = read_facts(source)
             demand_suited(self._request, source, control, self._key)
-            with self._timed("looking at the tables"):
+            with self.report.timed("looking at the tables", self._clock):
                 settled = settle(source, self._rules.wanted, lambda: self._point(source, facts, stop))
                 self.report.begin = settled.point
                 birth = self._birth(facts, settled.point)
@@ -128,7 +128,7 @@ class HealUnit:
         return FileBirth(facts.server_uuid, point.file, created)
 
     def _fence(self, stop: threading.Event) -> Fence:
-        return Fence(self._key, self._clock, stop, self._says)
+        return Fence(self._key, self._clock, stop, self.report.enter)
 
     def _taken(self, control: TargetConnection, stop: threading.Event) -> LaneClaim:
         """Nobody else writes for the subtask from here on; raises DMError."""
@@ -174,14 +174,14 @@ class HealUnit:
             request = self._request
             options = DiffRequest(tuple(map(str, found.by_rows)), rows=request.rows, threads=request.threads)
             self._comparison = DiffUnit([self._subtask], options, self._spark).mend(mending, self._pace)
-            with self._timed("comparing rows"):
+            with self.report.timed("comparing rows", self._clock):
                 self._comparison.run(stop)
             self.report.chunks = sum(told.chunks for told in self._comparison.report.tables)
             for told in self._comparison.report.tables:
                 if told.structure or told.not_compared:
                     found.load_whole(told.name, _ALTERED, anew=True)
         planner = DiffPlanner([self._subtask], DiffRequest(), stop)
-        with self._timed("comparing tables without a key"):
+        with self.report.timed("comparing tables without a key", self._clock):
             for table in planner.plan(frozenset(found.at_once)) if found.at_once else ():
                 if stop.is_set():
                     break
@@ -232,7 +232,7 @@ class HealUnit:
 
     def _look_at_the_end(self, found: HealSurvey, source: Connection, mending: Mending) -> None:
         """Tables that can't be left as they are are loaded whole; raises DMError where none can be."""
-        self._says("comparing structures")
+        self.report.enter("comparing structures")
         now = read_structures(source, self._rules.wanted, found.structures)
         for name, text in found.structures.items():
             if not same(now[name], text):
@@ -243,15 +243,3 @@ class HealUnit:
         self.report.whole = {str(table): why for table, why in found.whole.items()}
         for table in found.whole:
             self.report.rows.pop(str(table), None)
-
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        self._says(phase)
-        began = self._clock.monotonic()
-        try:
-            yield
-        finally:
-            self.report.seconds[phase] = self._clock.monotonic() - began
-
-    def _says(self, phase: str) -> None:
-        self.report.phase = phase

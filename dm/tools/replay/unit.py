@@ -15,8 +15,8 @@ from __future__ import annotations
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import Final, Self, TypeVar
 
 from dm import faults
@@ -125,12 +125,12 @@ class ReplayUnit:
             refuse_unsuited(subtask, origin, control)
             create_tables(control, key)
             create_record(control, key)
-            taken = take_over({CONTROL: control}, Fence(key, self._clock, stop, self._says, subtask.run_by))
+            taken = take_over({CONTROL: control}, Fence(key, self._clock, stop, self.report.enter, subtask.run_by))
             release_lanes(control, key, taken.rows)
             if self._request.cancel:
                 forget_replay(control, taken.claims[CONTROL])
                 shutil.rmtree(self._directory, ignore_errors=True)
-                self._says("cancelled")
+                self.report.enter("cancelled")
                 self.report.over = True
                 return
             beginning = find_beginning(subtask, taken, control, origin)
@@ -155,7 +155,7 @@ class ReplayUnit:
             end_replay(control, beginning.claim, beginning.checkpoint, replay, (text, stretch.birth(replay.end.file)))
             prepared.settled(beginning.checkpoint.position if replay.left else replay.end)
         shutil.rmtree(self._directory, ignore_errors=True)
-        self._says("done")
+        self.report.enter("done")
         self.report.over = True
 
     # -- The plan
@@ -192,7 +192,7 @@ class ReplayUnit:
     ) -> StoredReplay:
         shutil.rmtree(self._directory, ignore_errors=True)
         request, start = self._request, beginning.checkpoint.position
-        self._says("looking at the relay")
+        self.report.enter("looking at the relay")
         asked = self._asked(beginning, origin, stop)
         pieces = stretch.pieces(end=asked)
         if not pieces:
@@ -247,7 +247,7 @@ class ReplayUnit:
             report.done_bytes += total_bytes([decoded.piece])
             report.changes += decoded.changes
 
-        with self._timed("reading"):
+        with self.report.timed("reading", self._clock):
             self._tasks(PieceDecoder(around, buckets), pieces, done, "replay: read", stop)
         return found
 
@@ -266,7 +266,7 @@ class ReplayUnit:
             report.buckets, report.done_buckets = len(buckets), 0
             pace = handle_of(self._pace, self._spark.context())
             applier = BucketApplier(around, self._key, replay.epoch, self._lanes(), replay.pieces, phase, pace)
-            with self._timed(words):
+            with self.report.timed(words, self._clock):
                 self._tasks(applier, buckets, applied, f"replay: {words}", stop)
             if phase == REMOVALS:
                 faults.hit("replay.removed")
@@ -290,18 +290,6 @@ class ReplayUnit:
     def _lanes(self) -> int:
         """How many sessions may apply at a time; a lost one may hold its lane for a moment."""
         return min(MOST_LANES, 2 * self._cores() + 2)
-
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        self._says(phase)
-        began = self._clock.monotonic()
-        try:
-            yield
-        finally:
-            self.report.seconds[phase] = self._clock.monotonic() - began
-
-    def _says(self, phase: str) -> None:
-        self.report.phase = phase
 
     def _waits(self, what: str) -> None:
         if what:

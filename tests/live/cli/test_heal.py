@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.mysql.dialect import Flavor
-from tests.testbed.daemon import Daemon
+from tests.live.cli.shop import PASSWORD, alike, shop_servers, shown, synced_shop
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.sync import wait_until
-from tests.unit.docs.document import OPERATIONS, blocks, section
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
-PASSWORD = "canary-h3a1"
-TABLES = (
-    "CREATE DATABASE shop",
-    "CREATE TABLE shop.items (id INT PRIMARY KEY, name VARCHAR(20))",
-    "CREATE TABLE shop.notes (note VARCHAR(20))",
-)
-FIRST = ("INSERT INTO shop.items VALUES (1, 'cup'), (2, 'pot')", "INSERT INTO shop.notes VALUES ('first')")
 LOST = (
     "UPDATE shop.items SET name = 'bowl' WHERE id = 1",
     "INSERT INTO shop.items VALUES (3, 'jug')",
     "DELETE FROM shop.items WHERE id = 2",
     "INSERT INTO shop.notes VALUES ('later')",
 )
-VARIES = ((r"\(binlog\.\d+, \d+\)", "(PLACE)"), (r"in [\d.]+ s$", "in S s"), (r"about \d+ s", "about S s"))
-
-
-def shown(command: str) -> str:
-    """What the page says that a command answers."""
-    page = section(OPERATIONS.read_text(), "The source has purged a binlog that is needed")
-    (block,) = (each for each in blocks(page) if f"$ {command}\n" in each.text)
-    return block.text.split(f"$ {command}\n")[1].split("$ ")[0]
-
-
-def alike(text: str) -> list[str]:
-    """Lines without what another run has differently."""
-    for pattern, same in VARIES:
-        text = re.sub(pattern, same, text, flags=re.MULTILINE)
-    return [line for line in text.splitlines() if line.strip()]
+HEADING = "The source has purged a binlog that is needed"
 
 
 def purged(source: ThrowawayServer) -> bool:
@@ -58,24 +35,8 @@ def purged(source: ThrowawayServer) -> bool:
 def test_a_task_goes_on_although_its_binlog_is_gone(
     server: ServerFactory, tmp_path: Path, flavor: Flavor, relayed: bool
 ) -> None:
-    source, target = server(flavor), server(flavor)
-    for each in (source, target):
-        each.execute(*TABLES)
-        each.create_user("dm", PASSWORD, "ALL PRIVILEGES ON *.*")
-    head = f"host: 127.0.0.1, user: dm, password: {PASSWORD}"
-    (tmp_path / "source.yaml").write_text(
-        f"source-id: mysql-01\nenable-relay: {str(relayed).lower()}\nfrom: {{{head}, port: {source.port}}}\n"
-    )
-    (tmp_path / "shop-all.yaml").write_text(
-        f"name: shop-all\ntask-mode: incremental\ntarget-database: {{{head}, port: {target.port}}}\n"
-        "mysql-instances: [{source-id: mysql-01, block-allow-list: shop}]\nblock-allow-list: {shop: {do-dbs: [shop]}}\n"
-    )
-    with Daemon(tmp_path, {}) as daemon:
-        daemon.must("operate-source", "create", "source.yaml")
-        daemon.must("start-task", "shop-all.yaml")
-        daemon.must("wait", "shop-all", "--synced", "--timeout", "120")
-        source.execute(*FIRST)
-        daemon.must("wait", "shop-all", "--synced", "--timeout", "120")
+    source, target = shop_servers(server, flavor, tmp_path, relay=relayed)
+    with synced_shop(tmp_path, source) as daemon:
         refused = daemon.said("heal", "shop-all")
         assert refused.status == 1
         assert "Error 44061" in refused.err
@@ -89,10 +50,10 @@ def test_a_task_goes_on_although_its_binlog_is_gone(
         if not relayed:
             daemon.must("pause-task", "shop-all")
         dry = daemon.must("heal", "shop-all", "--dry-run")
-        assert alike(dry.out) == alike(shown("dmctl heal shop-all --dry-run"))
+        assert alike(dry.out) == alike(shown(HEADING, "dmctl heal shop-all --dry-run"))
         said = daemon.must("heal", "shop-all")
         relay_line = "  let its relay go on: `dmctl resume-relay -s mysql-01`"
-        assert [line for line in alike(said.out) if line != relay_line] == alike(shown("dmctl heal shop-all"))
+        assert [line for line in alike(said.out) if line != relay_line] == alike(shown(HEADING, "dmctl heal shop-all"))
         assert (relay_line in said.out) == relayed
         if relayed:
             daemon.must("resume-relay", "-s", "mysql-01")

@@ -276,3 +276,10 @@ def test_many_matched_rows_are_not_taken_for_the_length_of_their_message(
         values = ", ".join(f"({number}, 0)" for number in range(10_000))
         connection.execute(f"INSERT INTO {name}.t VALUES {values}")
         assert connection.run(f"UPDATE {name}.t SET v = 1").matched == 10_000
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_scripts_are_sent_as_the_session_takes_them(target: ThrowawayServer, several: bool) -> None:
+    with TargetConnection(endpoint_of(target), several=several) as connection:
+        connection.run_scripts([b"SET @a = 1", b"SET @b = @a + 1", b"SELECT @b"])
+        assert connection.query("SELECT @b") == [(2,)]

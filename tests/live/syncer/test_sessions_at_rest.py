@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
+from dm.downstream import session_lock
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.progress.tables import SubtaskKey
+from dm.progress.lane_rows import CONTROL, LaneClaim, raise_epoch, transaction, worker_lane
+from dm.progress.tables import SubtaskKey, create_tables
 from dm.syncer.apply import apply_lane, target_sessions
+from dm.syncer.apply.target_sessions import ResumedSession, TargetSessions
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import running_sync, subtask_for, wait_until
+from tests.testbed.sync import endpoint_of, running_sync, subtask_for, wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 WORKERS = 8
+LANE = worker_lane(3)
 
 
 @pytest.fixture(autouse=True)
@@ -101,17 +107,47 @@ def test_a_session_at_another_server_ends_the_run(
     assert target.query(f"SELECT COUNT(*) FROM {name}.t") == ((3 * WORKERS,),)
 
 
-def test_a_newer_run_takes_the_lanes_that_are_at_rest(
-    upstream: ThrowawayServer, target: ThrowawayServer, followed: SubtaskConfig
+@pytest.fixture
+def at_rest(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> Iterator[tuple[TargetConnection, LaneClaim, ResumedSession]]:
+    """A session beside, a run's claim of a lane, and that lane's session, closed."""
+    sessions = TargetSessions(endpoint_of(target))
+    key = SubtaskKey(schema(target), "task", "source-1")
+    with closing(TargetConnection(endpoint_of(target))) as beside, closing(sessions):
+        create_tables(beside, key)
+        epoch, _ = raise_epoch(beside, key, [CONTROL, LANE])
+        claim = LaneClaim(key, LANE, epoch)
+        resumed = ResumedSession(sessions, claim)
+        assert resumed.close(sessions.open(LANE))
+        yield beside, claim, resumed
+
+
+@pytest.mark.parametrize("newer", [True, False], ids=["a newer run", "a session"])
+def test_a_lane_that_another_session_holds_is_not_opened(
+    at_rest: tuple[TargetConnection, LaneClaim, ResumedSession], newer: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = followed.task
-    older = running_sync(followed)
-    older.wait_synced()
-    wait_until(resting(target, followed), "one worker")
-    with running_sync(followed) as newer:
-        newer.wait_synced()
-        backlog(upstream, target, name, lambda: older.error is not None)
-        newer.wait_synced()
-    with pytest.raises(DMError), older:
-        pass
-    assert target.query(f"SELECT COUNT(*) FROM {name}.t") == ((3 * WORKERS,),)
+    beside, claim, resumed = at_rest
+    monkeypatch.setattr(target_sessions, "_LOCK_SECONDS", 0)
+    if newer:
+        raise_epoch(beside, claim.key, [CONTROL, LANE])
+    assert session_lock.take(beside, claim.key.lock_name(LANE), 0)
+    with pytest.raises(DMError) as caught:
+        resumed.open()
+    assert caught.value.name == ("fenced" if newer else "connection-lost")
+
+
+def test_a_lane_that_rests_in_a_newer_run_too_is_opened_and_commits_nothing(
+    at_rest: tuple[TargetConnection, LaneClaim, ResumedSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside, claim, resumed = at_rest
+    monkeypatch.setattr(target_sessions, "_LOCK_SECONDS", 120)  # a server may take its time to end a session
+    with transaction(mine := resumed.open()):
+        claim.advance(mine, None)
+    assert not session_lock.take(beside, claim.key.lock_name(LANE), 0), "it holds its lane"
+    assert resumed.close(mine)
+    raise_epoch(beside, claim.key, [CONTROL, LANE])
+    again = resumed.open()
+    with pytest.raises(DMError) as caught, transaction(again):
+        claim.advance(again, None)
+    assert caught.value.name == "fenced"

@@ -24,7 +24,7 @@ QUERIES = [target["expr"] for panel in BOARD["panels"] for target in panel.get("
 
 def promtool(*words: str) -> str:
     program = cache_directory() / "prometheus" / "promtool"
-    assert program.exists(), "scripts/fetch_prometheus.sh puts promtool in place"
+    assert program.exists(), "scripts/fetch_programs.sh puts promtool in place"
     done = subprocess.run([program, *words], cwd=MONITORING, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

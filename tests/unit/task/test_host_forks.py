@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -86,6 +87,36 @@ def test_it_has_the_descriptors_of_a_new_process(tmp_path: Path) -> None:
         assert len([*files.iterdir()]) == 4, "commands, the log twice, events"
     first.process.close()
     assert first.next() == HostEnded(0), "nobody else holds its commands open"
+
+
+def test_a_server_that_was_started_ahead_outlives_the_thread_that_asks_it(tmp_path: Path, forks: HostForks) -> None:
+    forks.start()
+    assert forks._server is not None
+    ahead = forks._server.pid
+    forks.wait_for_imports()
+    hosts: list[Started] = []
+    asking = threading.Thread(target=lambda: hosts.append(Started("relay:one", tmp_path)))
+    asking.start()
+    asking.join(SECONDS)
+    (one,) = hosts
+    assert one.parent == ahead
+    one.process.send(PrepareUnit("Sync"))
+    assert one.next() == UnitPrepared("Sync")
+    forks._server.kill()
+    forks._server.wait()
+    forks.wait_for_imports()  # of one that has ended: the next host says so, or gets another
+
+
+def test_a_forked_host_does_not_settle_again() -> None:
+    """The collector would write to all pages that it shares with the server."""
+    program = (
+        "from dm.task import host; host.settle = lambda: print('again', flush=True); host.work('relay:one', {}, int)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
+    )
+    assert '"ready"' in told.stderr
+    assert "again" not in told.stdout + told.stderr
 
 
 def test_hosts_end_with_the_server_and_the_next_one_gets_a_new_server(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -62,7 +63,9 @@ class Rows:
         self.kind, self.pairs, self.whole = kind, pairs, whole
 
 
-def scattered(columns: tuple[Column, ...] = COLUMNS, keyed: TableSchema = SCHEMA) -> ScatteredTable:
+def scattered(
+    columns: tuple[Column, ...] = COLUMNS, keyed: TableSchema = SCHEMA, *, acting: bool = False
+) -> ScatteredTable:
     found = Router((RULE,), case_sensitive=True).scattered(SOURCE)
     assert isinstance(found, Scattering)
     places = ScatteredColumns.of(SOURCE, columns, found.columns)
@@ -70,20 +73,20 @@ def scattered(columns: tuple[Column, ...] = COLUMNS, keyed: TableSchema = SCHEMA
     part = without_columns(keyed, found.columns)
     decoder, table_map = cast(RowDecoder, Decoded()), MAP
     tables: dict[tuple[str | None, ...], SourceTable | TableName] = {
-        values: SourceTable(table_map, rows, decoder, plan_into(name, part, rows), WHOLE, None, None)
+        values: SourceTable(table_map, rows, decoder, plan_into(name, part, rows, acting=acting), WHOLE, None, None)
         for values, name in scattered_values(found, columns).items()
     }
     return ScatteredTable(table_map, columns, decoder, places, tables, WHOLE, None)
 
 
-def plan_into(name: TableName, part: TableSchema, rows: tuple[Column, ...]) -> TablePlan:
-    target = TargetTable(TableSchema(name, part.columns, part.indexes))
+def plan_into(name: TableName, part: TableSchema, rows: tuple[Column, ...], *, acting: bool = False) -> TablePlan:
+    target = TargetTable(TableSchema(name, part.columns, part.indexes), acting=acting)
     return build_plan(part, rows, target, PlanOptions("mysql"))
 
 
 def placed(kind: RowEvent, *pairs: RowPair, whole: bool = True, safe: bool = False) -> list[Any]:
     item = RowsItem(MAP, cast(Any, Rows(kind, pairs, whole=whole)))
-    return [row.change(item, safe=safe) for row in scattered().placed(item, TRANSACTION, safe=safe)]
+    return [row.change(item) for row in scattered().placed(item, TRANSACTION, safe=safe)]
 
 
 def told(changes: Sequence[Any]) -> list[tuple[str, ChangeKind, Row | None, Row | None]]:
@@ -181,6 +184,22 @@ def test_a_row_that_names_no_table_pauses_by_name(pair: RowPair) -> None:
 def test_an_image_that_does_not_tell_pauses(pair: RowPair, column: str) -> None:
     with pytest.raises(DMError, match=f"lacks column {column}"):
         placed("delete" if pair[1] is None else "update", pair, whole=False)
+
+
+@pytest.mark.parametrize("acting", [False, True], ids=["by key", "with cascades"])
+@pytest.mark.parametrize("all_in_order", [False, True], ids=["lanes", "one lane"])
+def test_images_are_completed_as_the_lane_of_their_table_applies_them(acting: bool, all_in_order: bool) -> None:
+    """In safe mode a row that leaves its key must be whole. A lane that may not use safe mode does not ask for that."""
+    table = scattered(acting=acting)
+    item = RowsItem(MAP, cast(Any, Rows("update", [((b"a", 1, ABSENT), (b"a", 2, ABSENT))], whole=False)))
+    rows = partial(table.placed, item, TRANSACTION, safe=True, all_in_order=all_in_order)
+    if acting:
+        (row,) = rows()
+        change = row.change(item)
+        assert (row.in_order, change.safe, change.before, change.after) == (True, False, (1, ABSENT), (2, ABSENT))
+    else:
+        with pytest.raises(DMError, match="lacks column v"):
+            rows()
 
 
 def test_spaces_that_char_does_not_keep_tell_nothing() -> None:

@@ -12,7 +12,7 @@ import structlog.testing
 
 from dm.errors import DMError
 from dm.tools.cutover.driver import Driver
-from dm.tools.cutover.machine import CutOverState, NotYet, State
+from dm.tools.cutover.machine import CutOverState, NotYet, State, advance
 from dm.unit import JSON
 from tests.testbed.fake_clock import FakeClock
 
@@ -87,11 +87,9 @@ class _Servers:
     def rest(self) -> None:
         pass
 
-    def target_end(self) -> str:
-        return "R"
-
-    def target_place(self) -> JSON:
-        return None
+    def target_end(self) -> tuple[str, JSON]:
+        self.called["end"] += 1  # the target's binlog moves with each look
+        return f"R{self.called['end']}", self.called["end"]
 
     def begin_way_back(self, found: CutOverState) -> int:
         return 0
@@ -387,3 +385,8 @@ def test_what_was_stored_in_spite_of_an_exception_stands() -> None:
     row, on = _Deaf(CutOverState("fencing", "full", "hook", clock.now + 1000, BEFORE)), _Servers(0, None)
     Driver("t", lambda: row, on, clock).run()
     assert (row.state.state, on.called["switch"], on.called["start-writes"]) == ("switched", 1, 0)
+
+
+def test_the_target_s_end_is_one_place_in_words_and_for_the_way_back() -> None:
+    found = advance(CutOverState("proved", "none", "", 0.0, {}), _Servers(0, None))
+    assert (found.target_end, found.start) == ("R1", 1)

@@ -148,13 +148,9 @@ class Calls:
         if self.world.applied < self.world.written and self._removed not in ("drain", "look at the end"):
             raise NotYet("behind")
 
-    def target_end(self) -> str:
+    def target_end(self) -> tuple[str, JSON]:
         self._call()
-        return "R"
-
-    def target_place(self) -> JSON:
-        self._call()
-        return "R"
+        return "R", "R"
 
     def begin_way_back(self, found: CutOverState) -> int:
         self._call()
