@@ -217,7 +217,7 @@ def _constant(source: TableName, names: set[str], target: TableSchema, extracted
     why = "the source has a column of that name" if extracted.column.lower() in names else _unfit(place, extracted)
     if why is not None or place is None:
         raise DMError("extract-column-unfit", table=source, column=extracted.column, target=target.name, why=why)
-    text = extracted.value.rstrip(" ") if place.type.pads_with_spaces else extracted.value  # as CHAR itself does
+    text = place.type.without_padding(extracted.value)
     if place.type.is_text:
         length = max(len(text), 1)
         column = Column(place.name, "varchar", length, charset="utf8mb4", collation="utf8mb4_bin")

@@ -152,14 +152,14 @@ class RouteRule(NamedRule):
             yield from (Issue("config-route", "scatter", details={"why": why}) for why in self._misplaced())
 
     def _misplaced(self) -> Iterator[str]:
-        """Why it would not be clear which table a row goes to; what CHAR cuts off tells no rows apart."""
+        """Why it would not be clear which table a row goes to; what fills up a CHAR or BINARY tells none apart."""
         if not self.table_pattern or self.target_table or self.extractions:
             yield "it needs a `table-pattern`, and neither a `target-table` of the route nor what it extracts"
         columns = {frozenset(column.lower() for column in one.columns) for one in self.scatter}
         if len(columns) > 1 or not all(one.columns for one in self.scatter):
             yield "every table needs a value for each of the same `columns`"
         values = Counter(
-            tuple(sorted((column.lower(), value.rstrip(" ")) for column, value in one.columns.items()))
+            tuple(sorted((column.lower(), value.rstrip(" \0")) for column, value in one.columns.items()))
             for one in self.scatter
         )
         tables = Counter((one.target_schema or self.target_schema, one.target_table) for one in self.scatter)

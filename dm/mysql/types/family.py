@@ -299,6 +299,15 @@ class ColumnType:
         return self.is_timed or self.compared == "time"
 
     @property
+    def padding(self) -> str:
+        """What its columns are filled up with, and what tells no values apart at their end; empty for no such type."""
+        return " " if self.pads_with_spaces else "\0" if self.pads_with_zeros else ""
+
+    def without_padding(self, text: str) -> str:
+        """The text as far as it tells values apart."""
+        return text.rstrip(self.padding) if self.padding else text
+
+    @property
     def limits_bytes(self) -> bool:
         """Whether it is BINARY or VARBINARY, whose length is a number of bytes."""
         return self.is_bytes and self.most_bytes is None

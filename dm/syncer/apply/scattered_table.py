@@ -9,8 +9,8 @@ row bags) sees changes of these plans, and knows nothing of the rest.
 - An UPDATE that changes one of these columns is a DELETE in the one table and an INSERT in the other, in this order.
   The two have no key in common, so lanes may commit them in any order, as they may commit any two changes of one
   transaction. What is read again after a crash is idempotent in each table by itself.
-- Values are compared as they are written, not by the column's collation: `a` and `A` may be two tables. Only the spaces
-  that CHAR itself does not keep tell none apart.
+- Values are compared as they are written, not by the column's collation: `a` and `A` may be two tables. Only
+  what fills up a CHAR or BINARY tells none apart: spaces, zero bytes.
 - A row that names no table pauses the task: no guess would be better. NULL names none.
 - An image that lacks one of these columns pauses it, too, and so does a row that moves with an image that lacks any.
 """
@@ -95,7 +95,7 @@ def _reader(column: Column) -> Callable[[Value], str | None]:
             text = value.decode() if decode is None else decode(value)
         except UnicodeDecodeError:
             return None
-        return text.rstrip(" ") if text is not None and column.type.pads_with_spaces else text
+        return None if text is None else column.type.without_padding(text)
 
     return read
 
@@ -209,12 +209,10 @@ class ScatteredTable:
 
 
 def scattered_values(scattering: Scattering, wire: Sequence[Column]) -> Mapping[tuple[str, ...], TableName]:
-    """The tables by the values as rows have them: CHAR keeps no spaces at its end."""
-    pads = {column.name.lower() for column in wire if column.type.pads_with_spaces}
+    """The tables by the values as they are read from rows of these columns."""
+    types = {column.name.lower(): column.type for column in wire}
+    of = [types[name] for name in scattering.columns]
     return {
-        tuple(
-            value.rstrip(" ") if column in pads else value
-            for column, value in zip(scattering.columns, values, strict=True)
-        ): table
+        tuple(each.without_padding(value) for each, value in zip(of, values, strict=True)): table
         for values, table in scattering.tables.items()
     }

@@ -324,12 +324,13 @@ def _rows_for(table: TableName, scattering: Scattering, columns: Sequence[Column
         of = next((column for column in columns if column.name.lower() == name), None)
         if of is None:
             raise DMError("scatter-column-unfit", table=table, column=name, why="there is no such column")
-        column, hexadecimal = Ident(of.name).sql, value.encode().hex().upper()
+        column, kind = Ident(of.name).sql, of.kind
+        told = value if kind is None else kind.without_padding(value)
+        hexadecimal = told.encode().hex().upper()
         if not of.charset:
-            parts.append(f"HEX({column}) = '{hexadecimal}'")
+            plain = column if kind is None or not kind.pads_with_zeros else f"TRIM(TRAILING x'00' FROM {column})"
+            parts.append(f"HEX({plain}) = '{hexadecimal}'")
             continue
-        if of.type.lower().startswith("char"):
-            hexadecimal = value.rstrip(" ").encode().hex().upper()
         # What an index may find comes first; the collation may take more for the same.
         parts.append(f"{column} = _utf8mb4 {quoted(value.encode()).decode()}")
         parts.append(f"HEX(CONVERT({column} USING utf8mb4)) = '{hexadecimal}'")

@@ -166,6 +166,14 @@ def test_a_row_that_names_no_table_pauses_until_the_route_has_one(
     assert target.query(f"SELECT id, v FROM {name}.rt_late") == ((2, "x"),)
 
 
+def differing(subtask: SubtaskConfig) -> dict[str, int]:
+    """By table of the target, what a comparison finds."""
+    unit = DiffUnit([subtask], DiffRequest(), cast(SparkProvider, None))  # so few rows need no Spark
+    unit.run(threading.Event())
+    return {table.name.table: table.differing + len(table.structure) for table in unit.report.tables
+            if table.differing or table.structure}  # fmt: skip
+
+
 @pytest.mark.ci_flavor("mariadb")
 def test_a_comparison_takes_for_each_table_the_rows_that_name_it(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
@@ -174,19 +182,35 @@ def test_a_comparison_takes_for_each_table_the_rows_that_name_it(
     create(upstream, target, name)
     subtask = scattering(upstream, target, name)
 
-    def differing() -> dict[str, int]:
-        unit = DiffUnit([subtask], DiffRequest(), cast(SparkProvider, None))  # so few rows need no Spark
-        unit.run(threading.Event())
-        return {table.name.table: table.differing + len(table.structure) for table in unit.report.tables
-                if table.differing or table.structure}  # fmt: skip
-
     with running_sync(subtask) as sync:
         sync.wait_synced()
         changes(upstream, random.Random(7), name, 60)
         upstream.execute(f"REPLACE INTO {name}.`rows` (id, shard, origin) VALUES (1, 'a', 'old'), (1, 'A', 'old')")
         sync.wait_synced()
-    assert differing() == {}
+    assert differing(subtask) == {}
     target.execute(f"UPDATE {name}.rt_a SET v = 'other' WHERE id = 1")
-    assert differing() == {"rt_a": 1}
+    assert differing(subtask) == {"rt_a": 1}
     upstream.execute(f"INSERT INTO {name}.log (id, shard, origin) VALUES (1, 'late', 'old')")
-    assert differing() == {"rt_a": 1, "lt_1": 1}, "told with the first of its tables"
+    assert differing(subtask) == {"rt_a": 1, "lt_1": 1}, "told with the first of its tables"
+
+
+def test_a_binary_column_names_a_table_without_the_zero_bytes_that_fill_it_up(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    upstream.execute(f"CREATE TABLE {name}.b (id INT PRIMARY KEY, shard BINARY(8) NOT NULL)")
+    places = [ScatterPlace(target_table=f"b{shard}", columns={"shard": shard}) for shard in ("7", "8")]
+    for place in places:
+        target.execute(f"CREATE TABLE {name}.{place.target_table} (id INT PRIMARY KEY)")
+    rule = RouteRule(name="r", schema_pattern=name, table_pattern="b", target_schema=name, scatter=tuple(places))
+    subtask = subtask_for(upstream, target, name, task=name, routes=(rule,))
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"INSERT INTO {name}.b VALUES (1, '7'), (2, '8'), (3, '8')", f"DELETE FROM {name}.b WHERE id = 3"
+        )
+        sync.wait_synced()
+    assert [target.query(f"SELECT id FROM {name}.{place.target_table}") for place in places] == [((1,),), ((2,),)]
+    assert differing(subtask) == {}
+    upstream.execute(f"INSERT INTO {name}.b VALUES (4, '7')")
+    assert differing(subtask) == {"b7": 1}

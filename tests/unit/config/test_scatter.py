@@ -38,6 +38,7 @@ def test_its_tables_are_told_by_their_values_and_it_has_no_one_name() -> None:
         ),
         ("{target-table: t_1, columns: {}}", "each of the same `columns`"),
         ("{target-table: t_1, columns: {a: '1'}}, {target-table: t_2, columns: {A: '1 '}}", "have the same values"),
+        ('{target-table: t_1, columns: {a: "1"}}, {target-table: t_2, columns: {a: "1\\0"}}', "have the same values"),
         ("{target-table: t_1, columns: {a: '1'}}, {target-table: t_1, columns: {a: '2'}}", "one table is there twice"),
         ("{target-table: '', columns: {a: '1'}}", "has 1 to 64 characters"),
         ("{columns: {a: '1'}}", "target-table"),

@@ -202,12 +202,26 @@ def test_images_are_completed_as_the_lane_of_their_table_applies_them(acting: bo
             rows()
 
 
-def test_spaces_that_char_does_not_keep_tell_nothing() -> None:
-    padded = Column("shard", "char", 20, charset="latin1", collation="latin1_bin", nullable=False)
-    table = scattered((padded, *COLUMNS[1:]))
-    item = RowsItem(MAP, cast(Any, Rows("insert", [(None, (b"a", 1, 2))])))
-    ((to, *_),) = table.placed(item, TRANSACTION, safe=False)
-    assert to.plan.target == SHARDS["a"]
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (Column("shard", "char", 20, charset="latin1", collation="latin1_bin", nullable=False), (b"a", b"a  ")),
+        (Column("shard", "binary", 8, nullable=False), (b"a\0\0\0\0\0\0\0", b"a")),
+    ],
+    ids=["char", "binary"],
+)
+def test_what_fills_up_a_column_tells_no_tables_apart(column: Column, values: Sequence[bytes]) -> None:
+    table = scattered((column, *COLUMNS[1:]))
+    item = RowsItem(MAP, cast(Any, Rows("insert", [(None, (value, 1, 2)) for value in values])))
+    assert [row.table.plan.target for row in table.placed(item, TRANSACTION, safe=False)] == [SHARDS["a"]] * len(values)
+
+
+@pytest.mark.parametrize("value", [b"a ", b"\0a", b"A\0 "])
+def test_other_bytes_of_a_binary_column_count(value: bytes) -> None:
+    table = scattered((Column("shard", "binary", 8, nullable=False), *COLUMNS[1:]))
+    item = RowsItem(MAP, cast(Any, Rows("insert", [(None, (value.ljust(8, b"\0"), 1, 2))])))
+    with pytest.raises(DMError, match="names none of the tables"):
+        table.placed(item, TRANSACTION, safe=False)
 
 
 def test_columns_without_text_name_no_table() -> None:
