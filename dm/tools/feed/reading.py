@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from dm.errors import DMError
 from dm.ident import TableName
@@ -36,12 +36,29 @@ from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.rows_before import Effect, effect_of
 from dm.mysql.types.addresses import address_text
 from dm.position import Position
+from dm.rules.table_rules import RowEvent
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
 from dm.tools.feed.options import FeedOptions
 from dm.tools.feed.prepared import EmptyPrepared, SeenPrepared
 
 Image = dict[str, bytes | None] | None
-Change = tuple[str, str, int, int, str, datetime, str, str, str, Image, Image]
+
+
+class FeedRow(NamedTuple):
+    """A change as the feed has it: the columns of `SCHEMA` (source.py), in their order."""
+
+    server: str
+    file: str
+    position: int  # the end of its transaction
+    number: int  # within the transaction, from 1
+    gtid: str  # empty if the source has none
+    committed: datetime
+    schema: str
+    table: str
+    op: RowEvent
+    before: Image
+    after: Image
+
 
 # What ends a stream. A batch ends before it, so everything before it is delivered; the next batch begins with it.
 _ENDS: Final = frozenset({"feed-ddl", "feed-xa", "feed-partial-image", "feed-source-switched", "structure-mismatch"})
@@ -129,7 +146,7 @@ class FeedReading:
         text = " ".join(item.query.readable.split())[:300]
         raise DMError("feed-ddl", place=f"({end.file}, {item.start})", statement=text, after=f"{end.file}:{end.offset}")
 
-    def changes(self, start: Position, end: Position) -> Iterator[Change]:
+    def changes(self, start: Position, end: Position) -> Iterator[FeedRow]:
         """The rows of the part between two positions, in the relay's order; raises DMError."""
         if start == end:
             return
@@ -142,7 +159,7 @@ class FeedReading:
                 return
         raise DMError("feed-relay-short", there=there, wanted=end)
 
-    def _of_transaction(self, transaction: SourceTransaction) -> Iterator[Change]:
+    def _of_transaction(self, transaction: SourceTransaction) -> Iterator[FeedRow]:
         number, end = 0, transaction.end
         gtid = "" if transaction.gtid is None else str(transaction.gtid)
         committed = datetime.fromtimestamp(transaction.timestamp, UTC)
@@ -157,7 +174,7 @@ class FeedReading:
                 )
                 number += 1
                 place = (end.server_uuid, end.file, end.offset, number, gtid, committed)
-                yield (*place, name.schema, name.table, kind, before, after)
+                yield FeedRow(*place, name.schema, name.table, kind, before, after)
 
     def _table_of(self, item: RowsItem, end: Position) -> _FeedTable:
         return self._tables.get(id(item.table_map)) or self._learn(item.table_map, end)

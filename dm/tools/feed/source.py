@@ -20,7 +20,7 @@ from dm.position import Position
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.tools import lake
 from dm.tools.feed.options import FeedOptions, offset_of, position_of
-from dm.tools.feed.reading import Change, FeedBatch, FeedReading
+from dm.tools.feed.reading import FeedBatch, FeedReading, FeedRow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -103,7 +103,7 @@ class RelayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         places = [start, *map(offset_of, cuts), end]
         return [_FeedPartition(one, other) for one, other in itertools.pairwise(places)]
 
-    def read(self, partition: InputPartition) -> Iterator[Change]:
+    def read(self, partition: InputPartition) -> Iterator[FeedRow]:
         """The rows of a task's part."""
         assert isinstance(partition, _FeedPartition)
         return FeedReading(self._options).changes(position_of(partition.begin), position_of(partition.end))

@@ -53,6 +53,7 @@ _LOGIN: Final = f"{ROOT}/login"
 _FILES: Final = {"style.css": "text/css", "icon.svg": "image/svg+xml", "script.js": "text/javascript"}
 _OPEN: Final = frozenset({_LOGIN, f"{ROOT}/style.css", f"{ROOT}/icon.svg"})  # to everybody
 _SESSION: Final = "dm.session"  # in a request's scope
+_TOLD: Final = "told"  # names a notice in an address
 _HEADERS: Final = {
     "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
@@ -212,7 +213,7 @@ class Page:
             root=ROOT,
             path=request.url.path,
             form_token="" if session is None else session.form_token,
-            notice=None if session is None else session.taken_notice(),
+            notice=None if session is None else session.taken_notice(request.query_params.get(_TOLD, "")),
             requester=requester,
             version=installed_version(),
             **values,
@@ -293,8 +294,7 @@ class Page:
             if any(field.choices and values.get(field.name) not in field.choices for field in form.fields):
                 return HTMLResponse("a field has a value that is none of its choices", 400)
             notice = await run_in_threadpool(lambda: self._deeds.do(request, form, values))
-            request.scope[_SESSION].notice = notice
-            return RedirectResponse(_back(request), 303)
+            return RedirectResponse(f"{_back(request)}?{_TOLD}={request.scope[_SESSION].keep(notice)}", 303)
 
         return answer
 

@@ -65,6 +65,7 @@ class Form:
     effect: str  # what the question says
     fields: Sequence[FormField] = ()
     composed: type[Verb] | None = None  # the verb of dmctl, where that makes several requests and this is one of them
+    begins: bool = False  # the work goes on after the answer
 
     @property
     def permission(self) -> Permission:
@@ -202,6 +203,7 @@ TASK_FORMS: Final[Mapping[str, Form]] = {
         lambda values: Diff(task=values["task"]),
         lambda values: [values["task"]],
         "All tables are read at the source and at the target, in the background. The list of tables shows the outcome.",
+        begins=True,
     ),
     "pace": Form(
         "Change the pace",
@@ -233,6 +235,7 @@ TASK_FORMS: Final[Mapping[str, Form]] = {
                 "recreate", "Drop the target's table first, and make it as the source has it", "no", ("no", "yes")
             ),
         ),
+        begins=True,
     ),
     "cancel-reload": Form(
         "Take a reload back",
@@ -328,7 +331,7 @@ class Deeds:
             demanding(asked.needed())(request)
             asked.demand_consistent()
             answer = self._work[form.verb](asked)
-            return _told(form.command(values), answer)
+            return _told(form.command(values), answer, begun=form.begins)
         except DMError as error:
             report = error.report()
             code = report["ErrCode"]
@@ -345,7 +348,7 @@ class Deeds:
             self._audit.answered(request.scope, status, code)
 
 
-def _told(command: str, answer: Answer) -> Notice:
+def _told(command: str, answer: Answer, *, begun: bool) -> Notice:
     """What a verb's answer says, of each source or as a whole."""
     lines = cast("list[dict[str, Any]]", answer.get("sources") or [])
     failed = answer.get("ready") is False or any(not each.get("result", True) for each in lines)
@@ -359,9 +362,9 @@ def _told(command: str, answer: Answer) -> Notice:
     details += [str(answer[name]) for name in ("msg", "state", "problem") if answer.get(name)]
     if "ready" in answer:
         return Notice(f"{command}: {'not ready' if failed else 'ready'}.", not failed, tuple(filter(None, details)))
-    return Notice(
-        f"{command}: {'not done everywhere' if failed else 'done'}.", not failed, tuple(filter(None, details))
-    )
+    what = "begun" if begun or answer.get("driven") else "done"  # a cut-over that is driven goes on
+    said = f"not {what} everywhere" if failed else what
+    return Notice(f"{command}: {said}.", not failed, tuple(filter(None, details)))
 
 
 def _finding(found: Mapping[str, Any]) -> str:

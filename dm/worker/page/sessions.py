@@ -9,6 +9,9 @@ host, hence its name has the port: two daemons of one host have each their own.
 
 A form brings a second secret of its session, which a page of another origin can't read.
 
+What came of a verb is shown once, at the address to which the form's answer leads: another tab of the session, which
+may load its page in between, does not take it.
+
 Sessions are in memory, at most 256 of them, and 16 of one bearer; the one that rests the longest goes first.
 Only a hash of each cookie is kept. After a restart of the daemon one logs in again.
 """
@@ -34,6 +37,7 @@ MOST_OF_ONE: Final = 16
 LONGEST_SECONDS: Final = 12 * 3600.0
 IDLE_SECONDS: Final = 2 * 3600.0
 _BYTES: Final = 32
+_MOST_NOTICES: Final = 16  # of one session, that nobody has looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +57,22 @@ class PageSession:
     began: float
     used: float
     form_token: str = field(default_factory=lambda: secrets.token_urlsafe(_BYTES), repr=False)
-    notice: Notice | None = None
+    notices: dict[str, Notice] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def taken_notice(self) -> Notice | None:
-        """What is to be shown, which is over then."""
-        notice, self.notice = self.notice, None
-        return notice
+    def keep(self, notice: Notice) -> str:
+        """Keep it for one page; gives what the page's address names it by."""
+        key = secrets.token_urlsafe(_BYTES)
+        with self._lock:
+            self.notices[key] = notice
+            for oldest in [*self.notices][:-_MOST_NOTICES]:
+                del self.notices[oldest]
+        return key
+
+    def taken_notice(self, key: str) -> Notice | None:
+        """What is to be shown where the address has this, which is over then."""
+        with self._lock:
+            return self.notices.pop(key, None)
 
 
 class Sessions:

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.mysql.dialect import Flavor
-from dm.tools.feed.reading import Change
+from dm.tools.feed.reading import FeedRow
 from dm.tools.feed.source import Offset, RelayStreamReader
 from tests.live.relay.relaying import end_of, flush_logs, has_reached, relaying, replicate, source_of, wait_until
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
@@ -45,19 +45,23 @@ class Feed:
         return RelayStreamReader(given | {"start": f"{self.first}:{self.begin}"} | options)
 
 
-def part(reader: RelayStreamReader, start: Offset, end: Offset) -> list[Change]:
+def part(reader: RelayStreamReader, start: Offset, end: Offset) -> list[FeedRow]:
     return [change for each in reader.partitions(start, end) for change in reader.read(each)]
 
 
-def batches(reader: RelayStreamReader, start: Offset, size: int) -> Iterator[tuple[Offset, list[Change]]]:
+def batches(reader: RelayStreamReader, start: Offset, size: int) -> Iterator[tuple[Offset, list[FeedRow]]]:
     """Until nothing comes any more."""
     while (end := reader.latestOffset(start, ReadMaxBytes(size))) != start:
         yield end, part(reader, start, end)
         start = end
 
 
-def shown(change: Change) -> tuple[object, ...]:
-    return (change[3], change[8], *(image and (image["id"], image["v"], image["b"]) for image in change[9:]))
+def shown(change: FeedRow) -> tuple[object, ...]:
+    return (
+        change.number,
+        change.op,
+        *(image and (image["id"], image["v"], image["b"]) for image in (change.before, change.after)),
+    )
 
 
 def test_rows_are_the_same_however_the_relay_is_cut(
@@ -92,10 +96,15 @@ def test_rows_are_the_same_however_the_relay_is_cut(
         (1, "delete", (b"2", None, None), None),
     ]
     assert len(whole) == 34
-    assert all(set(image) == {"id", "v", "b"} for change in whole for image in change[9:] if image is not None)
-    assert all(change[4] and change[6:8] == (feed.name, "t") for change in whole)
-    assert len({change[1] for change in whole}) == 2
-    moments = [change[5] for change in whole]
+    assert all(
+        set(image) == {"id", "v", "b"}
+        for change in whole
+        for image in (change.before, change.after)
+        if image is not None
+    )
+    assert all(change.gtid and (change.schema, change.table) == (feed.name, "t") for change in whole)
+    assert len({change.file for change in whole}) == 2
+    moments = [change.committed for change in whole]
     assert moments[3] == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC), "as the source's session had it"
     assert moments[:3] == [moments[0]] * 3, "of the transaction"
     assert moments[0] <= moments[4] <= moments[-1]
@@ -125,12 +134,12 @@ def test_a_stream_ends_where_it_cannot_go_on(
             f"INSERT INTO {feed.name}.t (id, w) VALUES (3, 3)",
         )
     limit = reader.latestOffset(start, ReadAllAvailable())
-    assert [change[10] and change[10]["id"] for change in part(reader, start, limit)] == [b"1"], "as it was then"
+    assert [change.after and change.after["id"] for change in part(reader, start, limit)] == [b"1"], "as it was then"
     assert reader.latestOffset(limit, ReadAllAvailable()) == limit
 
     following = feed.reader()
     before = following.latestOffset(limit, ReadAllAvailable())
-    assert [change[10] and change[10]["id"] for change in part(following, limit, before)] == [b"2"]
+    assert [change.after and change.after["id"] for change in part(following, limit, before)] == [b"2"]
     with pytest.raises(DMError) as raised:
         following.latestOffset(before, ReadAllAvailable())
     assert raised.value.name == "feed-ddl"
@@ -141,7 +150,7 @@ def test_a_stream_ends_where_it_cannot_go_on(
     behind = feed.reader(structure=wider, start=place)
     begin = behind.initialOffset()
     rows = part(behind, begin, behind.latestOffset(begin, ReadAllAvailable()))
-    assert [change[10] and (change[10]["id"], change[10]["w"]) for change in rows] == [(b"3", b"3")]
+    assert [change.after and (change.after["id"], change.after["w"]) for change in rows] == [(b"3", b"3")]
     with pytest.raises(DMError) as raised:
         part(feed.reader(), before, behind.latestOffset(begin, ReadAllAvailable()))
     assert raised.value.name == "feed-ddl", "a batch that somebody else has planned"
@@ -151,15 +160,15 @@ def xa(xid: str, *statements: str) -> tuple[str, ...]:
     return (f"XA START '{xid}'", *statements, f"XA END '{xid}'", f"XA PREPARE '{xid}'")
 
 
-def ids(changes: list[Change]) -> list[bytes | None]:
-    return [change[10]["id"] for change in changes if change[10] is not None]
+def ids(changes: list[FeedRow]) -> list[bytes | None]:
+    return [change.after["id"] for change in changes if change.after is not None]
 
 
 def delivered_until(feed: Feed, begin: Offset, name: str, **options: str) -> list[bytes | None]:
     """What comes before the error of that name, in batches of any size the same."""
     found = []
     for size in (1, 700, 1 << 20):
-        rows: list[Change] = []
+        rows: list[FeedRow] = []
         with pytest.raises(DMError) as raised:
             rows.extend(row for _, each in batches(feed.reader(**options), begin, size) for row in each)
         assert raised.value.name == name
@@ -281,7 +290,7 @@ def test_where_a_stream_begins(upstream: ThrowawayServer, schema: SchemaFactory,
     reader = feed.reader(start=start)
     begin = reader.initialOffset()
     rows = part(reader, begin, reader.latestOffset(begin, ReadAllAvailable()))
-    assert [change[10] and change[10]["id"] for change in rows] == ([b"1"] if start == "earliest" else [])
+    assert [change.after and change.after["id"] for change in rows] == ([b"1"] if start == "earliest" else [])
 
 
 def test_what_it_is_not_told_it_asks_for(tmp_path: Path) -> None:
@@ -316,7 +325,7 @@ def test_a_batch_ends_where_files_are_those_of_another_server(
     with relaying(source_of(old, new.port, first=feed.first), tmp_path):
         wait_until(lambda: has_reached(tmp_path, new), "the relay")
     reader.prepareForTriggerAvailableNow()
-    found: list[list[Change]] = []
+    found: list[list[FeedRow]] = []
     if flavor == "mysql":
         found += [rows for _, rows in batches(reader, start, 1 << 20)]
     else:
@@ -328,4 +337,4 @@ def test_a_batch_ends_where_files_are_those_of_another_server(
     told = ["insert"] * 3 + ["update"] * 3 if flavor == "mysql" else ["insert"] * 3
     assert [shown(change)[1] for change in changes] == told
     for rows in found:
-        assert rows == sorted(rows, key=lambda change: change[1:4])
+        assert rows == sorted(rows, key=lambda change: (change.file, change.position, change.number))

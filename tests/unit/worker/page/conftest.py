@@ -61,6 +61,12 @@ class Visitor:
         """A form with its secret."""
         return self.client.post(path, data={"form_token": self.form_token(), **fields})
 
+    def told(self, path: str, **fields: str) -> str:
+        """The page that a form leads to."""
+        answer = self.send(path, **fields)
+        assert answer.status_code == 303
+        return self.client.get(answer.headers["location"]).text
+
 
 def secret_in(page: str) -> str:
     found = re.search(r'name="form_token" value="([^"]+)"', page)

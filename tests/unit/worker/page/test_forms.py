@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -19,7 +19,9 @@ from dm.verbs.cutover import CutOverTask
 from dm.verbs.declaration import Verb
 from dm.verbs.every import VERBS
 from dm.verbs.history import ShowTimeline
-from dm.worker.page.forms import RELAY_FORMS, SETTINGS_FORM, TASK_FORMS, Form
+from dm.worker.page.forms import RELAY_FORMS, SETTINGS_FORM, TASK_FORMS, Form, _told
+from dm.worker.page.sessions import Notice, PageSession
+from dm.worker.work import Answer
 from tests.testbed.staged_daemon import StagedDaemon, syncing
 from tests.unit.worker.page.conftest import Visitor, secret_in
 
@@ -58,13 +60,13 @@ def test_a_task_is_paused_and_resumed_as_by_dmctl(many: StagedDaemon, operator: 
     question = operator.client.get(PAUSE).text
     assert f"<code>dmctl pause-task {TASK}</code>" in question
     done = operator.send(PAUSE)
-    assert (done.status_code, done.headers["location"]) == (303, f"/page/tasks/{TASK}")
+    assert (done.status_code, done.headers["location"].partition("?")[0]) == (303, f"/page/tasks/{TASK}")
     assert stage(many) == "Paused"
-    page = operator.client.get(f"/page/tasks/{TASK}").text
+    page = operator.client.get(done.headers["location"]).text
     assert f"dmctl pause-task {TASK}: done." in page
     assert "one: Paused" in page
     assert "Paused by a person." in page
-    assert ": done." not in operator.client.get(f"/page/tasks/{TASK}").text, "it is said once"
+    assert ": done." not in operator.client.get(done.headers["location"]).text, "it is said once"
     assert operator.send(f"/page/tasks/{TASK}/do/resume").status_code == 303
     assert stage(many) == "Running"
     questions = [line for line in audit(many) if line.get("who") == "otto"]
@@ -91,12 +93,40 @@ def test_one_source_of_a_task_is_meant_where_it_is_named(many: StagedDaemon, ope
 
 
 def test_what_can_not_be_done_says_why(operator: Visitor) -> None:
-    operator.send(f"/page/tasks/{TASK}/do/resume")
-    page = operator.client.get(f"/page/tasks/{TASK}").text
+    page = operator.told(f"/page/tasks/{TASK}/do/resume")
     assert f"dmctl resume-task {TASK}: error 40" in page
     assert "it is Running" in page or "Running" in page
-    operator.send("/page/tasks/none/do/pause")
-    assert "dmctl pause-task none: error 46018" in operator.client.get("/page/settings").text
+    answer = operator.send("/page/tasks/none/do/pause")
+    query = answer.headers["location"].partition("?")[2]
+    assert "dmctl pause-task none: error 46018" in operator.client.get(f"/page/settings?{query}").text
+
+
+def test_what_came_of_a_verb_is_shown_where_its_form_leads_and_in_no_other_tab(operator: Visitor) -> None:
+    first, second = (operator.send(f"/page/tasks/none/do/{verb}").headers["location"] for verb in ("pause", "resume"))
+    for path in (f"/page/tasks/{TASK}", "/page/settings", f"/page/tasks/{TASK}?told=", f"/page/tasks/{TASK}?told=x"):
+        assert "error 46018" not in operator.client.get(path).text, path
+    for location, verb in ((second, "resume"), (first, "pause")):
+        query = location.partition("?")[2]
+        assert f"dmctl {verb}-task none: error 46018" in operator.client.get(f"/page/tasks/{TASK}?{query}").text
+
+
+def test_notices_that_nobody_looks_at_are_not_kept_for_good() -> None:
+    session = PageSession("proof", 0.0, 0.0)
+    keys = [session.keep(Notice(str(number), done=True)) for number in range(100)]
+    kept = [key for key in keys if session.taken_notice(key) is not None]
+    assert kept == keys[-16:]
+
+
+def test_a_verb_whose_work_goes_on_after_its_answer_has_begun() -> None:
+    assert {name for name, form in TASK_FORMS.items() if form.begins} == {"compare", "reload"}
+    for answer, begins, said in (
+        ({"number": 1}, True, "begun"),
+        ({"task": "t", "driven": True, "state": "fencing"}, False, "begun"),
+        ({"task": "t", "driven": False, "state": "aborted"}, False, "done"),
+        ({"sources": [{"source": "one", "result": False, "msg": "no"}]}, True, "not begun everywhere"),
+        ({"sources": [{"source": "one", "result": False, "msg": "no"}]}, False, "not done everywhere"),
+    ):
+        assert _told("dmctl verb t", cast(Answer, answer), begun=begins).text == f"dmctl verb t: {said}."
 
 
 @pytest.mark.parametrize(("path", "form"), ALL, ids=[path for path, _ in ALL])
@@ -162,19 +192,16 @@ def test_a_name_that_was_made_to_point_here_is_refused(many: StagedDaemon, chang
 
 
 def test_the_pace_is_changed_and_what_reaches_servers_needs_more(operator: Visitor) -> None:
-    assert operator.send(f"/page/tasks/{TASK}/do/pace", limit="rows-per-second=50").status_code == 303
-    page = operator.client.get(f"/page/tasks/{TASK}").text
+    page = operator.told(f"/page/tasks/{TASK}/do/pace", limit="rows-per-second=50")
     assert f"dmctl pace {TASK} --limit rows-per-second=50: done." in page
     assert "rows-per-second" in page.partition("limits: ")[2]
     assert operator.send(f"/page/tasks/{TASK}/do/pace", limit="query=SELECT 1").status_code == 403
-    assert operator.send(f"/page/tasks/{TASK}/do/pace", limit="").status_code == 303
-    assert f"dmctl pace {TASK} --none: done." in operator.client.get(f"/page/tasks/{TASK}").text
+    assert f"dmctl pace {TASK} --none: done." in operator.told(f"/page/tasks/{TASK}/do/pace", limit="")
 
 
 def test_the_log_level_is_changed(many: StagedDaemon, changer: Visitor) -> None:
     assert changer.send("/page/settings/do/log-level", log_level="everything").status_code == 400
-    assert changer.send("/page/settings/do/log-level", log_level="warn").status_code == 303
-    page = changer.client.get("/page/settings").text
+    page = changer.told("/page/settings/do/log-level", log_level="warn")
     assert "dmctl config worker --log-level warn: done." in page
     assert many.operations.config._worker()["log-level"] == "warn"  # type: ignore[index, call-overload]
     changer.send("/page/settings/do/log-level", log_level="info")
@@ -273,8 +300,7 @@ def test_shards_that_wait_have_a_link_to_the_question_about_their_lock(many: Sta
 def test_what_is_filled_in_wrong_is_said_and_changes_nothing(
     many: StagedDaemon, changer: Visitor, name: str, fields: dict[str, str], problem: str
 ) -> None:
-    assert changer.send(f"/page/tasks/{TASK}/do/{name}", **fields).status_code == 303
-    page = html.unescape(changer.client.get(f"/page/tasks/{TASK}").text)
+    page = html.unescape(changer.told(f"/page/tasks/{TASK}/do/{name}", **fields))
     assert "error 4" in page or "error 1" in page
     assert problem in page
     assert changer.send(f"/page/tasks/{TASK}/do/cut-over", prove="never").status_code == 400
