@@ -116,6 +116,7 @@ def rates(scene: Scene, seconds: float) -> Iterator[dict[str, Any]]:
 def replica_of(target: ThrowawayServer, directory: Path, row_ms: float) -> Iterator[ThrowawayServer]:
     """A replica that sleeps for each row of schema `slow`."""
     options: dict[str, str | int | bool | None] = {"slave_run_triggers_for_rbr": "YES", "read_only": 0}
+    options["gtid_strict_mode"] = "OFF"  # it has made its table by itself
     with ThrowawayServer("mariadb", directory, server_id=93, options=options) as replica:
         replica.create_user("dm", PASSWORD, "ALL ON *.*")
         replica.execute(
@@ -125,7 +126,7 @@ def replica_of(target: ThrowawayServer, directory: Path, row_ms: float) -> Itera
         file, offset = target.query("SHOW MASTER STATUS")[0][:2]
         replica.execute(
             f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {target.port}, MASTER_USER = 'dm',"
-            f" MASTERPASSWORD = '{PASSWORD}', MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {offset}",
+            f" MASTER_PASSWORD = '{PASSWORD}', MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {offset}",
             "START SLAVE",
         )
         yield replica

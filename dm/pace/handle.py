@@ -60,6 +60,20 @@ class PaceHandle:
         return _taken(self, 0, 0)[1] or None
 
 
+@dataclass(frozen=True, slots=True)
+class PaceHere:
+    """The same for threads of the unit's own process, which nothing ends but the stop."""
+
+    files: tuple[SharedPace, ...]  # of the sources, and the task's
+    stop: threading.Event
+
+    def ask(self, rows: int, size: int) -> None:
+        """Wait until so much may be done, or the stop."""
+        while seconds := taken_of(self.files, rows, size)[0]:
+            if self.stop.wait(seconds):
+                return
+
+
 _opened: dict[str, SharedPace] = {}
 _connected: dict[tuple[str, int], Connection] = {}
 _opening = threading.Lock()
@@ -186,6 +200,10 @@ class BulkPace:
                 sources = tuple(str(each.path) for each in files[:-1])
                 self._handle = PaceHandle(str(self._task.path), sources, driver, secret)
             return self._handle
+
+    def here(self, stop: threading.Event) -> PaceHere:
+        """What threads of this process ask by that do the work of Spark's workers."""
+        return PaceHere(tuple(each.shared for each in self._all), stop)
 
     def ask(self, rows: int, size: int, stop: threading.Event) -> bool:
         """Wait until this process itself may do so much; False when the stop came first."""

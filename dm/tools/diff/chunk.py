@@ -28,7 +28,7 @@ from dm.dumpfiles.text_rows import Limits, read_batches
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.mysql.equality.checksum import BUCKET_DIGITS, Checksum, SequenceSum, bucket_number
 from dm.mysql.equality.values import text_of
-from dm.pace.handle import PaceHandle
+from dm.pace.handle import PaceHandle, PaceHere
 from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, fetch, threads_running
 from dm.sourcelog.upstream.facts import row_session
@@ -117,7 +117,7 @@ class ChunkComparer:
     kept_bytes: int = KEPT_BYTES  # of rows that are kept at a time
     words: int = WORDED  # rows of a chunk that are told in words
     fixes: bool = True  # whether statements are made
-    pace: PaceHandle | None = None
+    pace: PaceHandle | PaceHere | None = None
 
     def __call__(self, chunks: tuple[Chunk, ...]) -> tuple[ChunkOutcome, ...]:
         """One after the other, over one session of each server; those after too many differences are left out."""

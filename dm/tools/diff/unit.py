@@ -28,7 +28,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.pace.handle import BulkPace, paced
+from dm.pace.handle import BulkPace, PaceHandle, PaceHere, paced
 from dm.progress.compared import RECENT, ComparedRecord, store_compared
 from dm.progress.tables import SubtaskKey
 from dm.spark.job import MOST_WEIGHT, grouped, run_tasks
@@ -186,7 +186,7 @@ class DiffUnit:
             warm_up(self._spark.context())
             self._began += self._clock.monotonic() - before
         chunks = [chunk for number, each in enumerate(with_rows) for chunk in sized(number, each)]
-        sample, comparer = Sample.of(chunks, self._options.threads), self._comparer(planner, with_rows)
+        sample, comparer = Sample.of(chunks, self._options.threads), self._comparer(planner, with_rows, stop)
         self._look(comparer, sample.first, with_rows, stop)
         began = self._clock.monotonic()
         self._look(comparer, sample.timed, with_rows, stop)
@@ -197,12 +197,17 @@ class DiffUnit:
             self.report.over = True
         self.report.phase = "finished"
 
-    def _comparer(self, planner: DiffPlanner, with_rows: Sequence[PlannedTable]) -> ChunkComparer:
+    def _comparer(
+        self, planner: DiffPlanner, with_rows: Sequence[PlannedTable], stop: threading.Event
+    ) -> ChunkComparer:
+        pace: PaceHandle | PaceHere | None = None
+        if self._pace is not None:
+            pace = self._pace.here(stop) if self._here else self._pace.handle(self._spark.context())
         tables = tuple(each.compared for each in with_rows if each.compared is not None)
         return ChunkComparer(
             planner.endpoints, tables, self._options.where, self._options.max_load, dict(planner.readings),
             self._options.kept_bytes, words=max(WORDED, self._options.shown), fixes=self._fixes is not None,
-            pace=None if self._pace is None or self._here else self._pace.handle(self._spark.context()),
+            pace=pace,
         )  # fmt: skip
 
     def _recent(self, stop: threading.Event) -> Recent | None:
@@ -299,7 +304,7 @@ class DiffUnit:
         with_rows = [each for each in planned if each.compared is not None]
         self._here = self._needs_no_spark(with_rows)
         chunks = [chunk for number, each in enumerate(with_rows) for chunk in each.chunks(number)]
-        comparer = self._comparer(planner, with_rows)
+        comparer = self._comparer(planner, with_rows, stop)
         names = [each.name for each in with_rows]
 
         def count(outcome: ChunkOutcome) -> None:

@@ -5,17 +5,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from dm.clock import SystemClock
+from dm.config.pace import PaceConfig
 from dm.demo.servers import ThrowawayServer
+from dm.pace.governor import Governor
+from dm.pace.handle import BulkPace
+from dm.pace.shared import SharedPace
 from dm.sourcelog.upstream.connection import Connection, connect, threads_running
+from dm.spark.session import SparkProvider
 from dm.tools.diff.chunk import Chunk, ChunkComparer, wait_for_rest
 from dm.tools.diff.planner import DiffPlanner
+from dm.tools.diff.unit import DiffUnit
 from dm.tools.errands import DiffRequest
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import endpoint_of, subtask_for, wait_until
 from tests.testbed.tidb import TidbServer
+from tests.testbed.unit_thread import UnitThread
 
 pytestmark = pytest.mark.live
 
@@ -77,3 +86,20 @@ def test_a_comparison_asks_all_servers_before_each_chunk(
         outcomes = ChunkComparer(planner.endpoints, tuple(tables), max_load=most)(chunks)
         assert [outcome.equal for outcome in outcomes] == [True] * 3
     assert asked == [(7, *sorted((upstream.port, target.port)))] * 3
+
+
+def test_few_rows_that_are_compared_without_spark_keep_the_pace(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY)", f"INSERT INTO {name}.t VALUES (1), (2)")
+    shared = SharedPace.begun(tmp_path / "task", PaceConfig(rows_per_second=1), SystemClock())
+    assert not shared.take(1_000_000, 0)  # earned again in days
+    pace = BulkPace(Governor(shared, lambda _: (), SystemClock()))
+    spark = SparkProvider("local[1]", {}, scratch=tmp_path / "spark")
+    unit = DiffUnit([subtask_for(upstream, target, name, task=name)], DiffRequest(), spark).keep_pace(pace)
+    with UnitThread(unit, "diff"):
+        wait_until(lambda: pace.status().get("paceHolds") == "the limit of 1 rows per second", "it waits")
+        assert unit.status()["doneChunks"] == 0
+    assert not unit.report.over

@@ -152,3 +152,17 @@ def test_a_replica_that_is_slower_than_the_task_stays_within_its_limit_and_two_s
         clock.now += step
     assert worst <= limit + 2
     assert executed > 0.9 * speed * 120  # and the replica is kept busy
+
+
+def test_a_thread_of_the_units_own_process_waits_as_a_worker_does_and_a_stop_ends_it(tmp_path: Path) -> None:
+    gauge = _Words(["full", "full", ""])
+    task = _governor(tmp_path / "task", PaceConfig(rows_per_second=1), [])
+    source = _governor(tmp_path / "source", PaceConfig(source_threads_running=1), [gauge])
+    pace, stop = BulkPace(task, [source]), threading.Event()
+    with pace.at_work():
+        pace.here(stop).ask(1_000_000, 10)
+        assert gauge.words == [""]
+        threading.Timer(0.3, stop.set).start()
+        pace.here(stop).ask(1, 0)  # ended by the stop alone: what was taken is earned again in days
+        assert stop.is_set()
+    pace.close()
