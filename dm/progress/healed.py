@@ -40,6 +40,14 @@ H5  The end is one transaction under the control lane's claim: checkpoint, bound
     XA transactions, the record of ordered tables, online DDL, conclusions of comparisons. The lane `heal` goes. Tables
     that are loaded whole leave the stream at P0 (`table_joining.py`, phase `emptying`), so the syncer never applies a
     change to them.
+
+H6  Several sources are healed together, each with its P0, P1, lane and end. A chunk of a table that has rows of several
+    is compared with all of them. If its sums agree, it has the rows of each as of the moment at which that
+    source was asked; otherwise H1 holds for each row with the source that has it. Two sources that have one key are
+    told, and end the heal. REPLACE may remove a row of another source, of which H1 says nothing: so such a table is
+    not healed by rows where it has further unique keys. All lanes have their rows before the first write, and all reads
+    are over before the first end. A crash between two ends leaves sources that may go on, and others that are healed
+    again, together with those that they share tables with.
 """
 
 from __future__ import annotations

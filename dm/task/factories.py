@@ -166,14 +166,14 @@ class Factories:
         return unit.keep_pace(bulk_pace([payload.request.subtask], payload.scratch.parent, reads=False))
 
     def heal(self, wire: Mapping[str, JSON]) -> Unit:
-        """The comparison that brings a subtask's rows, and its place, to its source."""
+        """The comparison that brings the rows of subtasks, and their places, to their sources."""
         from dm.task.pace import bulk_pace
         from dm.tools.heal.unit import HealUnit
 
         payload = HealPayload.from_wire(wire)
-        subtask = payload.request.subtask
-        unit = HealUnit(payload.request, self._provider(subtask, payload.scratch, _COMPARING))
-        return unit.keep_pace(bulk_pace([subtask], payload.scratch.parent, reads=True))
+        subtasks = [each.subtask for each in payload.request.healed]
+        unit = HealUnit(payload.request, self._provider(subtasks[0], payload.scratch, _COMPARING))
+        return unit.keep_pace(bulk_pace(subtasks, payload.scratch.parent, reads=True))
 
     def close(self) -> None:
         """End Spark, if it ever began."""

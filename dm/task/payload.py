@@ -200,7 +200,7 @@ class ReplayPayload(Payload):
 
 @dataclass(frozen=True, slots=True)
 class HealPayload(Payload):
-    """What a heal of a subtask needs."""
+    """What a heal needs."""
 
     request: HealRequest
     scratch: Path  # where its Spark session writes

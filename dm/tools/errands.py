@@ -82,9 +82,8 @@ def place_of(position: Position | None) -> str:
 
 @dataclass
 class PhasedReport:
-    """How far the work for one source is, and how long each of its phases took."""
+    """How far the work is, and how long each of its phases took."""
 
-    source: str
     phase: str = field(default="connecting", kw_only=True)
     over: bool = field(default=False, kw_only=True)
     seconds: dict[str, float] = field(default_factory=dict, kw_only=True)  # by phase
@@ -125,6 +124,7 @@ class ReplayRequest:
 class ReplayReport(PhasedReport):
     """For `query-status` and `dmctl replay`."""
 
+    source: str
     goes_on: bool = False  # with what an earlier one has left
     begin: Position | None = None
     end: Position | None = None
@@ -157,13 +157,20 @@ class ReplayReport(PhasedReport):
 
 
 @dataclass(frozen=True, slots=True)
-class HealRequest:
-    """A subtask, the task's others, its places on disk, and the options of `dmctl heal`."""
+class HealedSubtask:
+    """A subtask that is healed, and its places on disk."""
 
     subtask: SubtaskConfig
-    others: tuple[SubtaskConfig, ...]  # of the same task
     relay: Path | None  # where its source's relay is
     sync_directory: Path  # the syncer's: rows of undecided XA transactions are there
+
+
+@dataclass(frozen=True, slots=True)
+class HealRequest:
+    """Subtasks that are healed together, the task's others, and the options of `dmctl heal`."""
+
+    healed: tuple[HealedSubtask, ...]
+    others: tuple[SubtaskConfig, ...]  # of the same task
     dry_run: bool = False  # tell what would be done
     recreate: bool = False  # tables that are not made like the source's are made again, and loaded whole
     rows: int = 100_000  # of a chunk
@@ -174,9 +181,10 @@ class HealRequest:
 class HealReport(PhasedReport):
     """For `query-status` and `dmctl heal`."""
 
+    sources: tuple[str, ...]
     dry_run: bool
-    begin: Position | None = None  # P0
-    end: Position | None = None  # P1
+    begin: dict[str, Position] = field(default_factory=dict)  # P0 of each source
+    end: dict[str, Position] = field(default_factory=dict)  # P1
     chunks: int = 0  # a table without a key is one
     differing_chunks: int = 0
     rows: Counter[str] = field(default_factory=Counter)  # written, or to be written, by table of the target
@@ -186,8 +194,11 @@ class HealReport(PhasedReport):
     def to_json(self) -> dict[str, JSON]:
         """The fields."""
         return {
-            "source": self.source, "dryRun": self.dry_run, "phase": self.phase, "over": self.over,
-            "from": place_of(self.begin), "to": place_of(self.end), "chunks": self.chunks,
+            "sources": [
+                {"source": each, "from": place_of(self.begin.get(each)), "to": place_of(self.end.get(each))}
+                for each in self.sources
+            ],
+            "dryRun": self.dry_run, "phase": self.phase, "over": self.over, "chunks": self.chunks,
             "differingChunks": self.differing_chunks,
             "writtenRows": self.rows.total(), "tables": dict(sorted(self.rows.items())),
             "whole": dict(sorted(self.whole.items())), "gone": [*self.gone],

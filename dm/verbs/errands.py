@@ -9,7 +9,7 @@ from dm.verbs.declaration import DIRECTORY, OPERATES, READS, ConfigFile, Sources
 
 BEGUN: Final = shape("RunBegun", number=int, task=str)
 DIFF_BEGUN: Final = shape("DiffBegun", number=int, task=str, behind=dict[str, str])
-HEAL_BEGUN: Final = shape("HealBegun", number=int, task=str, source=str, relayRests=bool)
+HEAL_BEGUN: Final = shape("HealBegun", number=int, task=str, restingRelays=list[str])
 RUN: Final = shape("RunTold", may={"task": str, "ended": bool}, more=True)
 
 Tables = Annotated[tuple[str, ...], option("--tables", "only this table of the target, schema.table; may be repeated")]
@@ -110,7 +110,7 @@ class Heal(Verb, name="heal", route="POST tasks/{task}/heals", permission=OPERAT
     changing = ("recreate",)
 
     task: Task
-    source: Annotated[str, option("--source -s", "the source, where the task has several")] = ""
+    source: Annotated[str, option("--source -s", "only this source; all when none is named")] = ""
     dry_run: Annotated[bool, option("--dry-run", "compare, and tell what would be done; nothing is written")] = False
     recreate: Annotated[
         bool, option("--recreate", "drop tables that are not made like the source's, and load them whole")

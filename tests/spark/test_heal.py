@@ -22,7 +22,8 @@ from dm.errors import DMError
 from dm.progress.checkpoint import Checkpoint, read_checkpoint
 from dm.progress.healed import HEAL
 from dm.task.progress import key_of
-from dm.tools.errands import HealRequest
+from dm.tools.errands import HealedSubtask, HealRequest
+from dm.tools.heal import source as heal_source
 from dm.tools.heal import unit as heal_unit
 from dm.tools.heal.unit import HealUnit
 from tests.spark.conftest import LoadFactory
@@ -67,7 +68,8 @@ class Lost:
 
     def unit(self, *others: SubtaskConfig, **options: Any) -> HealUnit:
         """As a host makes it."""
-        request = HealRequest(self.task.subtask, others, None, self.task.directory / "main", rows=40, **options)
+        healed = (HealedSubtask(self.task.subtask, None, self.task.directory / "main"),)
+        request = HealRequest(healed, others, rows=40, **options)
         return HealUnit(request, self.load.spark)
 
     def heal(self, **options: Any) -> dict[str, Any]:
@@ -95,6 +97,8 @@ class Lost:
         with self.task.following() as sync:
             sync.wait_synced(120)
         identical(self.load)
+        left = self.heal(dry_run=True)
+        assert (left["tables"], left["differingChunks"]) == ({}, 0)
 
     @contextmanager
     def workload(self) -> Iterator[None]:
@@ -246,8 +250,9 @@ def test_a_table_that_is_altered_meanwhile_is_loaded_whole(lost: Lost, monkeypat
         )
         return read_structures(*arguments)
 
-    monkeypatch.setattr(heal_unit, "read_structures", altered_first)
+    monkeypatch.setattr(heal_source, "read_structures", altered_first)
     report = lost.heal()
+    monkeypatch.undo()
     assert set(report["whole"]) == {f"{lost.load.target_schema}.plain"}
     with lost.task.following(), lost.task.joining():
         pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -221,25 +221,27 @@ def heal(asked: Heal, caller: Caller) -> None:
     if caller.json:
         printer.print_json(answer)
     else:
-        _print(heal_lines(answer, asked.task, relay_rests=bool(begun["relayRests"])))
+        _print(heal_lines(answer, asked, begun["restingRelays"]))
 
 
-def heal_lines(answer: Answer, task: str, *, relay_rests: bool) -> list[str]:
-    """The result for people."""
-    source, dry = answer["source"], answer["dryRun"]
+def heal_lines(answer: Answer, asked: Heal, resting: Sequence[str]) -> list[str]:
+    """The result for people; the relays of some sources rest."""
+    dry, task = answer["dryRun"], asked.task + (f" --source {asked.source}" if asked.source else "")
     if not answer.get("over"):
         if dry:
             return ["the comparison was ended; nothing was written"]
         return [f"the heal was ended; `dmctl heal {task}` begins it again"]
     seconds, would = sum(answer["seconds"].values()), "would be " if dry else ""
     chunks, rows = counted(int(answer["chunks"]), "chunk"), counted(int(answer["writtenRows"]), "row")
-    found = [f"{source}: {answer['differingChunks']} of {chunks} differed: {rows} {would}written, in {seconds:.1f} s"]
+    names = ", ".join(each["source"] for each in answer["sources"])
+    found = [f"{names}: {answer['differingChunks']} of {chunks} differed: {rows} {would}written, in {seconds:.1f} s"]
     found += [f"  {table}: {counted(number, 'row')}" for table, number in answer["tables"].items()]
     found += [f"  {would}loaded again whole: {table}: {why}" for table, why in answer["whole"].items()]
     found += [f"  no longer at the source, its table at the target stays: {table}" for table in answer["gone"]]
     if dry:
         found.append(f"  nothing was written; `dmctl heal {task}` takes about {seconds:.0f} s, and what it writes")
         return found
-    if relay_rests:
-        found.append(f"  let its relay go on: `dmctl resume-relay -s {source}`")
-    return [*found, f"  go on from {answer['from']} with `dmctl resume-task {task}`"]
+    found += [f"  let its relay go on: `dmctl resume-relay -s {source}`" for source in resting]
+    several = len(answer["sources"]) > 1
+    places = (each["from"] + (f" of {each['source']}" if several else "") for each in answer["sources"])
+    return [*found, f"  go on from {' and '.join(places)} with `dmctl resume-task {task}`"]

@@ -1,4 +1,4 @@
-"""Where the statements of a heal go: to the target, in transactions of the heal's lane.
+"""Where the statements of a heal go: to the target, in transactions of the heal's lane of a source.
 
 The session computes as the source's server, like one of the syncer. With `dry_run` rows are counted only.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
@@ -32,7 +32,7 @@ _METADATA_LOCK_SECONDS: Final = 3
 
 @dataclass
 class Lane:
-    """The heal's lane at the target, opened by its first write."""
+    """The heal's lane of one source at the target."""
 
     subtask: SubtaskConfig
     settings: SourceSettings  # of the source's server
@@ -42,15 +42,18 @@ class Lane:
     _connection: TargetConnection | None = None
     _own: LaneClaim | None = None
 
+    def begin(self) -> None:
+        """From now on rows are written; raises DMError."""
+        target = with_settings(self.subtask.target, self.settings)
+        connection = self._connection = TargetConnection(target, several=True)
+        # As a lane does: rows yield to a DDL of somebody else.
+        connection.execute(f"SET SESSION lock_wait_timeout = {_METADATA_LOCK_SECONDS}")
+        self.fence.take(connection, HEAL)
+        self._own = begin_writing(self.control, self.claim)
+
     def write(self, statements: Sequence[bytes]) -> None:
         """In one transaction; raises DMError."""
-        if self._connection is None:
-            target = with_settings(self.subtask.target, self.settings)
-            connection = self._connection = TargetConnection(target, several=True)
-            # As a lane does: rows yield to a DDL of somebody else.
-            connection.execute(f"SET SESSION lock_wait_timeout = {_METADATA_LOCK_SECONDS}")
-            self.fence.take(connection, HEAL)
-            self._own = begin_writing(self.control, self.claim)
+        assert self._connection is not None
         assert self._own is not None
         attempts = Attempts()
         while True:
@@ -68,10 +71,27 @@ class Lane:
 
 
 @dataclass
+class HealLanes:
+    """The lanes of all sources that are healed together, begun by the first write of any of them (H6)."""
+
+    every: Sequence[Lane]
+    of: Mapping[TableName, Lane]  # by table of the target
+    _begun: bool = False
+
+    def write(self, table: TableName, statements: Sequence[bytes]) -> None:
+        """In one transaction; raises DMError."""
+        if not self._begun:
+            for lane in self.every:
+                lane.begin()
+            self._begun = True
+        self.of[table].write(statements)
+
+
+@dataclass
 class Mending:
     """Takes the statements of a comparison; its `write` is called by one thread."""
 
-    lane: Lane | None  # None: nothing is written
+    lanes: HealLanes | None  # None: nothing is written
     rows: Counter[str]
     stop: threading.Event
     pace: BulkPace | None = None
@@ -90,7 +110,7 @@ class Mending:
         self.chunks += 1
         if self._told(table, fixes):
             for part in parts(in_order(fixes)):
-                self._write(part)
+                self._write(table, part)
         return ""
 
     def write_at_once(self, table: TableName, fixes: Sequence[Fix]) -> bool:
@@ -98,7 +118,7 @@ class Mending:
         self.chunks += 1
         possible = self._told(table, fixes)
         if possible:
-            self._write(in_order(fixes))
+            self._write(table, in_order(fixes))
         return possible
 
     def _told(self, table: TableName, fixes: Sequence[Fix]) -> bool:
@@ -110,11 +130,11 @@ class Mending:
         self.rows[str(table)] += len(fixes)
         return True
 
-    def _write(self, statements: Sequence[bytes]) -> None:
-        if self.lane is None or not statements or self.stop.is_set():
+    def _write(self, table: TableName, statements: Sequence[bytes]) -> None:
+        if self.lanes is None or not statements or self.stop.is_set():
             return
         if self.pace is None or self.pace.ask(len(statements), sum(map(len, statements)), self.stop):
-            self.lane.write(statements)
+            self.lanes.write(table, statements)
 
 
 def parts(statements: Sequence[bytes]) -> Iterator[list[bytes]]:

@@ -4,17 +4,22 @@
     at once      a table without a key: read in one snapshot, mended in one transaction
     whole        what can't be compared: it is loaded again beside the stream
 
+A table of the target that several sources have rows in is compared with all of them at once. Only the first way is open
+to it: a snapshot is of one source, and so is a stream beside the task's. What needs another way is refused by name.
+
 Nothing is written here.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
+from dm.changes.computing import SourceSettings
+from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.dumper.structures import Settled, TargetKeys
 from dm.errors import DMError
@@ -33,13 +38,17 @@ from dm.tools.errands import DiffRequest, HealRequest
 
 _ANEW: Final = "`dmctl stop-task {task}` and `dmctl start-task --remove-meta` load all of the task's tables"
 _MERGED: Final = "several tables without a key are merged into it, so no place is exact for all of its rows"
+_REPLACED: Final = (
+    "several tables are merged into it, and it has unique keys besides its key: a row that is written for one of them"
+    " may take the place of another's"
+)
 _MISSING: Final = "the target has no such table"
 _UNSETTLED: Final = "its structure was changed while the heal began"
 
 
 @dataclass
 class HealSurvey:
-    """The tables of the target by their ways, and what the source's tables are at P0."""
+    """The target's tables of one source by their ways, and what the source's tables are at P0."""
 
     structures: dict[TableName, str]  # of the source's tables, by their names there
     schemas: dict[TableName, TableSchema]  # the same, in parts
@@ -48,6 +57,7 @@ class HealSurvey:
     at_once: list[TableName] = field(default_factory=list)
     whole: dict[TableName, str] = field(default_factory=dict)
     anew: bool = False  # what is loaded whole is also made again
+    shared: frozenset[TableName] = frozenset()  # tables of the target that others of these sources have rows in, too
     gone: list[TableName] = field(default_factory=list)  # tables that the checkpoint knows, and the source has no more
 
     def origins(self, target: TableName) -> list[TableName]:
@@ -62,9 +72,22 @@ class HealSurvey:
         self.anew = self.anew or anew
 
 
-def demand_suited(request: HealRequest, source: Connection, target: TargetConnection, key: SubtaskKey) -> None:
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """A source of which P0 is taken."""
+
+    subtask: SubtaskConfig
+    settled: Settled
+    facts: ServerFacts
+    settings: SourceSettings
+    control: TargetConnection
+    key: SubtaskKey
+
+
+def demand_suited(
+    request: HealRequest, subtask: SubtaskConfig, source: Connection, target: TargetConnection, key: SubtaskKey
+) -> None:
     """Raise DMError where the task's settings, or what is under way, leave nothing that is exact."""
-    subtask = request.subtask
     rules = TableRules(subtask)
     anew = _ANEW.format(task=subtask.task)
     settings = (
@@ -88,9 +111,10 @@ def demand_suited(request: HealRequest, source: Connection, target: TargetConnec
         why = f"an online schema change is under way ({', '.join(map(str, ghosts))})"
         way = "wait until its tool has ended, or drop the table that it has left behind"
         raise DMError("heal-unsuited", task=subtask.task, why=why, way=way)
-    shared = _shared(request, {_folded(rules.route(name)): name for name in wanted})
+    shared = _shared(request, subtask, {_folded(rules.route(name)): name for name in wanted})
     if shared:
-        raise DMError("heal-unsuited", task=subtask.task, why=shared, way=anew)
+        way = f"`dmctl heal {subtask.task}` without `--source` heals all of its sources together"
+        raise DMError("heal-unsuited", task=subtask.task, why=shared, way=way)
     for one in find_all(target, key):
         if (one.kind, one.phase) != ("reload", "asked"):
             tables = ", ".join(map(str, one.names)) or "those that its list has got"
@@ -99,8 +123,8 @@ def demand_suited(request: HealRequest, source: Connection, target: TargetConnec
             raise DMError("heal-unsuited", task=subtask.task, why=why, way=anew)
 
 
-def _shared(request: HealRequest, targets: Mapping[tuple[str, str], TableName]) -> str:
-    """Which table of the target has rows of another source, too; empty where there is none."""
+def _shared(request: HealRequest, subtask: SubtaskConfig, targets: Mapping[tuple[str, str], TableName]) -> str:
+    """Which table of the target has rows of a source that is not healed, too; empty where there is none."""
     for other in request.others:
         rules = TableRules(other)
         with closing(question_session(other.source.endpoint)) as connection:
@@ -109,7 +133,7 @@ def _shared(request: HealRequest, targets: Mapping[tuple[str, str], TableName]) 
                 if ours is not None:
                     return (
                         f"{rules.route(name)} has rows of {other.source_id}, too ({name}): nothing tells which are"
-                        f" those of {ours} of {request.subtask.source_id}"
+                        f" those of {ours} of {subtask.source_id}"
                     )
     return ""
 
@@ -118,11 +142,22 @@ def _folded(table: TableName) -> tuple[str, str]:
     return table.schema.lower(), table.table.lower()
 
 
-def survey(
-    request: HealRequest, settled: Settled, facts: ServerFacts, target: TargetConnection, key: SubtaskKey
-) -> HealSurvey:
-    """Each table's way; raises DMError where a structure keeps the heal from beginning."""
-    subtask = request.subtask
+def survey(request: HealRequest, sources: Sequence[Surveyed]) -> list[HealSurvey]:
+    """The way of each table, by source; raises DMError where a structure keeps the heal from beginning."""
+    planned = DiffPlanner([each.subtask for each in sources], DiffRequest(), threading.Event()).plan(cut=False)
+    shared = [each for each in planned if len(each.places) > 1]
+    surveys = [_survey(place, source, planned) for place, source in enumerate(sources)]
+    _demand_comparable(sources, surveys, shared)
+    for source, found in zip(sources, surveys, strict=True):
+        if found.anew and not request.recreate:
+            words = "; ".join(f"{table}: {why}" for table, why in sorted(found.whole.items()) if why != _MISSING)
+            raise DMError("heal-structures", task=source.subtask.task, tables=words)
+        demand_loadable(source.subtask, found)
+    return surveys
+
+
+def _survey(place: int, source: Surveyed, planned: Sequence[PlannedTable]) -> HealSurvey:
+    subtask, settled, facts, key = source.subtask, source.settled, source.facts, source.key
     rules = TableRules(subtask)
     keys = TargetKeys(subtask, rules)
     structures = {name: text for name, text in settled.structures.items() if text is not None}
@@ -130,12 +165,13 @@ def survey(
         name: parse_create_table(text, SourceContext(facts.flavor, facts.version, name.schema))
         for name, text in structures.items()
     }
-    planned = DiffPlanner([subtask], DiffRequest(), threading.Event()).plan(cut=False)
-    spelled = {_folded(each.name): each.name for each in planned}
+    own = [each for each in planned if place in each.places]
+    spelled = {_folded(each.name): each.name for each in own}
     routes = {name: spelled.get(_folded(rules.route(name)), rules.route(name)) for name in structures}
-    found = HealSurvey(structures, schemas, routes)
+    several = frozenset(each.name for each in own if len(each.places) > 1)
+    found = HealSurvey(structures, schemas, routes, shared=several)
     try:
-        for each in planned:
+        for each in own:
             origins = found.origins(each.name)
             if not origins:
                 continue  # made since P0: the stream makes it
@@ -146,13 +182,38 @@ def survey(
     for name in settled.moving:
         if rules.wanted(name):
             found.load_whole(spelled.get(_folded(rules.route(name)), rules.route(name)), _UNSETTLED, anew=True)
-    _demand_structures(request, found)
-    if key.checkpoint in existing_tables(target, key):
-        stored = read_checkpoint(target, key)
+    if key.checkpoint in existing_tables(source.control, key):
+        stored = read_checkpoint(source.control, key)
         known = {} if stored is None else stored.tables
         absent = {name for name, point in known.items() if point.schema is not None and rules.wanted(name)}
         found.gone = sorted(absent - structures.keys() - settled.moving)
     return found
+
+
+def _demand_comparable(
+    sources: Sequence[Surveyed], surveys: Sequence[HealSurvey], shared: Sequence[PlannedTable]
+) -> None:
+    """Raise DMError, which names them all, where tables of several sources can't be compared by their rows."""
+    words, task = [], sources[0].subtask.task
+    for table in shared:
+        names = ", ".join(sources[place].subtask.source_id for place in sorted(table.places))
+        own = [surveys[place] for place in sorted(table.places)]
+        why = next((each.whole[table.name] for each in own if table.name in each.whole), "")
+        if not why and any(table.name in each.at_once for each in own):
+            why = _MERGED
+        computing = {
+            (tuple(sorted(sources[place].settings.variables.items())), sources[place].settings.value_modes)
+            for place in table.places
+        }
+        if not why and len(computing) > 1:
+            why = "their sessions compute with other settings (sql_mode, div_precision_increment or the like)"
+        if why:
+            words.append(f"{table.name} has rows of {names}, and {why}")
+    if words:
+        way = (
+            f"make the table at the target like the sources', empty where it is missing; or: {_ANEW.format(task=task)}"
+        )
+        raise DMError("heal-unsuited", task=task, why="; ".join(words), way=way)
 
 
 def _place(found: HealSurvey, planned: PlannedTable, origins: list[TableName], *, keyless: bool) -> None:
@@ -163,6 +224,8 @@ def _place(found: HealSurvey, planned: PlannedTable, origins: list[TableName], *
         found.anew = True
     elif planned.skipped or planned.compared is None:
         found.whole[planned.name] = planned.skipped
+    elif not keyless and planned.compared.keyed and planned.compared.replaces and len(planned.compared.origins) > 1:
+        found.whole[planned.name] = _REPLACED
     elif not keyless and planned.compared.keyed:
         found.by_rows.append(planned.name)
     elif len(origins) > 1:
@@ -171,17 +234,16 @@ def _place(found: HealSurvey, planned: PlannedTable, origins: list[TableName], *
         found.at_once.append(planned.name)
 
 
-def _demand_structures(request: HealRequest, found: HealSurvey) -> None:
-    """Raise DMError where a person has to decide about a table, or where none can be loaded beside the stream."""
-    if found.anew and not request.recreate:
-        words = "; ".join(f"{table}: {why}" for table, why in sorted(found.whole.items()) if why != _MISSING)
-        raise DMError("heal-structures", task=request.subtask.task, tables=words)
-    demand_loadable(request, found)
-
-
-def demand_loadable(request: HealRequest, found: HealSurvey) -> None:
+def demand_loadable(subtask: SubtaskConfig, found: HealSurvey) -> None:
     """Raise DMError where tables would have to be loaded whole, and none of the task can be."""
-    if found.whole and request.subtask.one_stream:
+    task = subtask.task
+    shared = found.shared.intersection(found.whole)
+    if shared:
+        tables = "; ".join(f"{table}: {found.whole[table]}" for table in sorted(shared))
+        why = f"{tables}; but it has rows of several sources, of which none has a stream of its own for it"
+        way = f"give the command again, once the sources' rows or structures allow it; or: {_ANEW.format(task=task)}"
+        raise DMError("heal-unsuited", task=task, why=why, way=way)
+    if found.whole and subtask.one_stream:
         tables = "; ".join(f"{table}: {why}" for table, why in sorted(found.whole.items()))
-        why = f"{tables} would have to be loaded whole; but {request.subtask.one_stream}"
-        raise DMError("heal-unsuited", task=request.subtask.task, why=why, way=_ANEW.format(task=request.subtask.task))
+        why = f"{tables} would have to be loaded whole; but {subtask.one_stream}"
+        raise DMError("heal-unsuited", task=task, why=why, way=_ANEW.format(task=task))

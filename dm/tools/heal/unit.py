@@ -2,70 +2,52 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
-from collections.abc import Mapping
-from contextlib import ExitStack, closing
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Final, Self
 
-from dm import faults
 from dm.clock import Clock, SystemClock
-from dm.config.subtask import Share
-from dm.downstream.connection import TargetConnection
 from dm.dumper.chunk_group import SourceSessions
 from dm.dumper.chunk_reader import is_changed
-from dm.dumper.structures import read_structures, same, settle
+from dm.dumper.structures import same
 from dm.dumpfiles.chunk_plan import in_innodb
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.pace.handle import BulkPace, paced
 from dm.position import Position
-from dm.progress.checkpoint import Handover
-from dm.progress.healed import end_heal, release_lane
-from dm.progress.lane_rows import CONTROL, LaneClaim
-from dm.progress.table_joining import Joining, ask, find_joining, take_away
-from dm.progress.tables import SubtaskKey, create_tables
-from dm.progress.takeover import Fence, take_over
-from dm.rules.table_rules import TableRules
-from dm.sourcelog.relaylog.hold import Hold
-from dm.sourcelog.stream.file_births import FileBirth
-from dm.sourcelog.upstream.connection import Connection, identity_for, read_source_settings
-from dm.sourcelog.upstream.facts import ServerFacts, binlog_files, question_session, read_facts
-from dm.sourcelog.upstream.lineage import creation_time
-from dm.sourcelog.upstream.snapshot import lower_bound, table_snapshot, upper_bound, wait_for_no_prepared_xa
+from dm.sourcelog.upstream.snapshot import table_snapshot
 from dm.spark.session import SparkProvider
 from dm.tools.diff.chunk import ChunkComparer
 from dm.tools.diff.fix import Fix
 from dm.tools.diff.planner import DiffPlanner, PlannedTable
 from dm.tools.diff.unit import DiffUnit
 from dm.tools.errands import DiffRequest, HealReport, HealRequest
-from dm.tools.heal.mending import Lane, Mending
+from dm.tools.heal.mending import HealLanes, Mending
+from dm.tools.heal.source import ALTERED, HealedSource
 from dm.tools.heal.survey import HealSurvey, demand_loadable, demand_suited, survey
 from dm.unit import JSON, UnitName
 
 _MOST_DELETIONS: Final = 1000  # each is found by a scan, in a table without a key
 _MOST_BYTES: Final = 64 << 20  # of one transaction
-_ALTERED: Final = "its structure was changed meanwhile"
 _TOO_MUCH: Final = "it has no key, and differs in more rows than are mended in one transaction"
+
+_Side = tuple[HealedSource, HealSurvey]  # a source, and its tables
 
 
 class HealUnit:
-    """Compares, mends, and moves the place."""
+    """Compares, mends, and moves the places."""
 
     name: UnitName = "Heal"
 
     def __init__(self, request: HealRequest, spark: SparkProvider, *, clock: Clock | None = None) -> None:
-        subtask = request.subtask
         self._request = request
-        self._subtask = subtask
+        self._subtasks = [each.subtask for each in request.healed]
         self._spark = spark
         self._clock = clock or SystemClock()
-        self._key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
-        self._rules = TableRules(subtask)
         self._pace: BulkPace | None = None
         self._comparison: DiffUnit | None = None
-        self.report = HealReport(subtask.source_id, request.dry_run)
+        self.report = HealReport(tuple(each.source_id for each in self._subtasks), request.dry_run)
 
     def keep_pace(self, pace: BulkPace) -> Self:
         """Be as fast as this allows."""
@@ -80,130 +62,93 @@ class HealUnit:
 
     def run(self, stop: threading.Event) -> None:
         """Heal, or tell what a heal would do; raises DMError."""
-        subtask = self._subtask
         with paced(self._pace), ExitStack() as stack:
-            control = stack.enter_context(closing(TargetConnection(subtask.target, several=True)))
-            source = stack.enter_context(closing(question_session(subtask.source.endpoint)))
-            facts = read_facts(source)
-            demand_suited(self._request, source, control, self._key)
-            with self.report.timed("looking at the tables", self._clock):
-                settled = settle(source, self._rules.wanted, lambda: self._point(source, facts, stop))
-                self.report.begin = settled.point
-                birth = self._birth(facts, settled.point)
-                found = survey(self._request, settled, facts, control, self._key)
-            self.report.gone = [str(table) for table in found.gone]
-            claim = None if self._request.dry_run else self._taken(control, stop)
+            sides = self._looked_at([HealedSource(each, stack, self._clock) for each in self._request.healed], stop)
             mending = Mending(None, self.report.rows, stop, self._pace)
-            if claim is not None:
-                mending.lane = Lane(subtask, read_source_settings(source), control, claim, self._fence(stop))
-                stack.callback(mending.lane.close)
-            points = self._mend(found, facts, mending, stop)
+            if not self._request.dry_run:
+                mending.lanes = self._lanes(sides, stack, stop)
+            points = self._mend(sides, mending, stop)
             if stop.is_set():
                 return
-            self._look_at_the_end(found, source, mending)
-            end = self.report.end = upper_bound(source, facts)
-            self._demand_kept(source, facts, birth)
-            if claim is not None:
-                tables = {
-                    name: (found.schemas[name], points.get(to))
-                    for name, to in found.routes.items()
-                    if to not in found.whole
-                }
-                handover = Handover(settled.point, end, tables, birth=birth)
-                self._end(control, claim, handover, self._ask_whole(control, found))
+            self._look_at_the_end(sides, mending)
+            self.report.end = {source.subtask.source_id: source.end_point() for source, _ in sides}
+            for source, found in () if self._request.dry_run else sides:
+                name = source.subtask.source_id
+                source.end(found, self.report.begin[name], self.report.end[name], points[name])
         self.report.phase = "done"
         self.report.over = True
 
-    # -- Before and after
+    def _looked_at(self, sources: Sequence[HealedSource], stop: threading.Event) -> list[_Side]:
+        """Their places, and their tables; raises DMError where they can't be healed."""
+        for source in sources:
+            demand_suited(self._request, source.subtask, source.session, source.control, source.key)
+        with self.report.timed("looking at the tables", self._clock):
+            settled = [source.begin(stop) for source in sources]
+            named = zip(self.report.sources, settled, strict=True)
+            self.report.begin = {name: each.point for name, each in named}
+            begun = [source.surveyed(each) for source, each in zip(sources, settled, strict=True)]
+            surveys = survey(self._request, begun)
+        self.report.gone = [str(table) for found in surveys for table in found.gone]
+        return list(zip(sources, surveys, strict=True))
 
-    def _point(self, source: Connection, facts: ServerFacts, stop: threading.Event) -> Position:
-        endpoint = self._subtask.source.endpoint
-        point = lower_bound(partial(question_session, endpoint, facts), facts, stop)
-        wait_for_no_prepared_xa(source, endpoint.user, stop)
-        return point
-
-    def _birth(self, facts: ServerFacts, point: Position) -> FileBirth:
-        identity = identity_for(self._subtask.task, self._subtask.source_id)
-        created = creation_time(self._subtask.source.endpoint, identity, point.file)
-        return FileBirth(facts.server_uuid, point.file, created)
-
-    def _fence(self, stop: threading.Event) -> Fence:
-        return Fence(self._key, self._clock, stop, self.report.enter)
-
-    def _taken(self, control: TargetConnection, stop: threading.Event) -> LaneClaim:
-        """Nobody else writes for the subtask from here on; raises DMError."""
-        create_tables(control, self._key)
-        claim = take_over({CONTROL: control}, self._fence(stop)).claims[CONTROL]
-        release_lane(control, self._key)
-        asked = find_joining(control, self._key)
-        if asked is not None:  # and not begun: all tables are looked at
-            take_away(control, self._key, asked)
-        return claim
-
-    def _demand_kept(self, source: Connection, facts: ServerFacts, birth: FileBirth) -> None:
-        """Raise DMError where the stream can't begin at P0 any more."""
-        there = birth.file in dict(binlog_files(source))
-        if not there or self._birth(facts, Position(birth.server_uuid, birth.file)) != birth:
-            raise DMError("heal-place-lost", task=self._subtask.task, place=self.report.begin)
-
-    def _ask_whole(self, control: TargetConnection, found: HealSurvey) -> Joining | None:
-        if not found.whole:
-            return None
-        names = sorted(name for name, to in found.routes.items() if to in found.whole)
-        share = Share(tables=tuple((each.schema, each.table) for each in names))
-        create_tables(control, self._key.share)
-        asked = ask(control, self._key, "reload", share, sorted(found.whole), anew=found.anew)
-        faults.hit("heal.whole_asked")
-        return asked
-
-    def _end(self, control: TargetConnection, claim: LaneClaim, handover: Handover, whole: Joining | None) -> None:
-        end_heal(control, claim, handover, whole, validated=self._subtask.validator.mode != "none")
-        # P0 has none. Until the place has moved, a run from the one before may need them.
-        shutil.rmtree(self._request.sync_directory / "prepared", ignore_errors=True)
-        if self._request.relay is not None:
-            Hold(self._request.relay, self._subtask.task).keep_from(handover.p0)
+    def _lanes(self, sides: Sequence[_Side], stack: ExitStack, stop: threading.Event) -> HealLanes:
+        """What writes, by table; from here on nobody else does. Raises DMError."""
+        every = [source.take(stop, self.report.enter) for source, _ in sides]
+        of = {to: lane for lane, (_, found) in zip(every, sides, strict=True) for to in found.routes.values()}
+        for lane in every:
+            stack.callback(lane.close)
+        return HealLanes(every, of)
 
     # -- Comparing
 
     def _mend(
-        self, found: HealSurvey, facts: ServerFacts, mending: Mending, stop: threading.Event
-    ) -> dict[TableName, Position]:
-        """Make the rows equal; gives the places of the tables that are of one moment."""
-        points = dict[TableName, Position]()
-        if found.by_rows:
+        self, sides: Sequence[_Side], mending: Mending, stop: threading.Event
+    ) -> dict[str, dict[TableName, Position]]:
+        """Make the rows equal; gives, of each source, the places of the tables that are of one moment."""
+        by_rows = sorted({table for _, found in sides for table in found.by_rows})
+        if by_rows:
             request = self._request
-            options = DiffRequest(tuple(map(str, found.by_rows)), rows=request.rows, threads=request.threads)
-            self._comparison = DiffUnit([self._subtask], options, self._spark).mend(mending, self._pace)
+            options = DiffRequest(tuple(map(str, by_rows)), rows=request.rows, threads=request.threads)
+            self._comparison = DiffUnit(self._subtasks, options, self._spark).mend(mending, self._pace)
             with self.report.timed("comparing rows", self._clock):
                 self._comparison.run(stop)
             self.report.chunks = sum(told.chunks for told in self._comparison.report.tables)
             for told in self._comparison.report.tables:
                 if told.structure or told.not_compared:
-                    found.load_whole(told.name, _ALTERED, anew=True)
-        planner = DiffPlanner([self._subtask], DiffRequest(), stop)
+                    _load_whole(sides, told.name, ALTERED, anew=True)
         with self.report.timed("comparing tables without a key", self._clock):
-            for table in planner.plan(frozenset(found.at_once)) if found.at_once else ():
-                if stop.is_set():
-                    break
-                self.report.chunks += 1
-                point = self._mend_at_once(planner, table, found, facts, mending)
-                if point is not None:
-                    points[table.name] = point
+            points = {
+                source.subtask.source_id: self._mend_keyless(source, found, mending, stop) for source, found in sides
+            }
         self.report.differing_chunks = mending.chunks
         return points
 
+    def _mend_keyless(
+        self, source: HealedSource, found: HealSurvey, mending: Mending, stop: threading.Event
+    ) -> dict[TableName, Position]:
+        points = dict[TableName, Position]()
+        planner = DiffPlanner([source.subtask], DiffRequest(), stop)
+        for table in planner.plan(frozenset(found.at_once)) if found.at_once else ():
+            if stop.is_set():
+                break
+            self.report.chunks += 1
+            point = self._mend_at_once(planner, table, source, found, mending)
+            if point is not None:
+                points[table.name] = point
+        return points
+
     def _mend_at_once(
-        self, planner: DiffPlanner, table: PlannedTable, found: HealSurvey, facts: ServerFacts, mending: Mending
+        self, planner: DiffPlanner, table: PlannedTable, source: HealedSource, found: HealSurvey, mending: Mending
     ) -> Position | None:
         """H3; gives X, None where the table is loaded whole."""
-        (name,) = found.origins(table.name)
+        (name,), facts = found.origins(table.name), source.facts
         if table.compared is None or table.structure:
-            found.load_whole(table.name, _ALTERED, anew=True)
+            found.load_whole(table.name, ALTERED, anew=True)
             return None
         comparer = ChunkComparer(planner.endpoints, (table.compared,), kept_bytes=_MOST_BYTES, words=0)
         fixes, size = list[Fix](), 0
         transactional = in_innodb(found.schemas[name].engine)
-        with SourceSessions(self._subtask.source.endpoint, facts) as sessions:
+        with SourceSessions(source.subtask.source.endpoint, facts) as sessions:
             try:
                 with table_snapshot(
                     sessions.questions, sessions.rows, facts, name, transactional=transactional
@@ -221,7 +166,7 @@ class HealUnit:
                     raise
                 altered = True
         if altered:
-            found.load_whole(table.name, _ALTERED, anew=True)
+            found.load_whole(table.name, ALTERED, anew=True)
             return None
         if size > _MOST_BYTES or sum(len(fix.deletions) for fix in fixes) > _MOST_DELETIONS:
             found.load_whole(table.name, _TOO_MUCH)
@@ -230,16 +175,24 @@ class HealUnit:
             return point
         return None  # said at the end
 
-    def _look_at_the_end(self, found: HealSurvey, source: Connection, mending: Mending) -> None:
+    def _look_at_the_end(self, sides: Sequence[_Side], mending: Mending) -> None:
         """Tables that can't be left as they are are loaded whole; raises DMError where none can be."""
         self.report.enter("comparing structures")
-        now = read_structures(source, self._rules.wanted, found.structures)
-        for name, text in found.structures.items():
-            if not same(now[name], text):
-                found.load_whole(found.routes[name], _ALTERED, anew=True)
+        for source, found in sides:
+            source.look_again(found)
         for table, why in mending.impossible.items():
-            found.load_whole(table, why)
-        demand_loadable(self._request, found)
-        self.report.whole = {str(table): why for table, why in found.whole.items()}
-        for table in found.whole:
+            _load_whole(sides, table, why)
+        whole = dict[TableName, str]()
+        for source, found in sides:
+            demand_loadable(source.subtask, found)
+            whole |= found.whole
+        self.report.whole = {str(table): why for table, why in whole.items()}
+        for table in whole:
             self.report.rows.pop(str(table), None)
+
+
+def _load_whole(sides: Sequence[_Side], table: TableName, why: str, *, anew: bool = False) -> None:
+    """A table of the target was found not to be comparable after all."""
+    for _, found in sides:
+        if table in found.routes.values():
+            found.load_whole(table, why, anew=anew)

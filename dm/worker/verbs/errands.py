@@ -13,7 +13,14 @@ from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.task.payload import DiffPayload, FlashbackPayload, HealPayload, ReplayPayload, replay_directory, sync_directory
 from dm.task.start_and_end import is_time
-from dm.tools.errands import DiffRequest, FlashbackRequest, HealRequest, RelayedSubtask, ReplayRequest
+from dm.tools.errands import (
+    DiffRequest,
+    FlashbackRequest,
+    HealedSubtask,
+    HealRequest,
+    RelayedSubtask,
+    ReplayRequest,
+)
 from dm.unit import JSON, UnitName
 from dm.verbs.errands import Diff, Flashback, Heal, Replay, RunStatus, StopRun
 from dm.worker.configuration import sources_of, syncs
@@ -161,7 +168,7 @@ class HealVerbs(VerbWork):
 
     @does(Heal)
     def heal(self, asked: Heal) -> Answer:
-        """A paused subtask's rows go to a unit host of their own; raises DMError."""
+        """The rows of paused subtasks go to a unit host of their own; raises DMError."""
         with self._exclusion.tasks(asked.task):
             return self._heal(asked)
 
@@ -172,37 +179,38 @@ class HealVerbs(VerbWork):
         request, rests = self._loop.call(lambda: self._request(asked, work))
         for other in (name for name in ("Heal", "Replay") if self._errands.running(task, name)):
             raise DMError("heal-running" if other == "Heal" else "replay-running", task=task)
-        source = request.subtask.source_id
-        demand_unvalidated(self._loop, self._supervisor, task, [source])
+        demand_unvalidated(self._loop, self._supervisor, task, [each.subtask.source_id for each in request.healed])
         # A source can't be called like this directory.
         self._errands.begin(number, task, "Heal", HealPayload(request, work / f".heal-{number}").to_wire())
-        return {"number": number, "task": task, "source": source, "relayRests": rests}
+        return {"number": number, "task": task, "restingRelays": rests}
 
-    def _request(self, asked: Heal, work: Path) -> tuple[HealRequest, bool]:
-        """What is to be done, and whether the source's relay rests."""
+    def _request(self, asked: Heal, work: Path) -> tuple[HealRequest, list[JSON]]:
+        """What is to be done, and the sources whose relays rest."""
         supervisor, name = self._supervisor, asked.task
         task = supervisor.task(name)
         if isinstance(task.config, DMError):
             raise task.config
         if asked.source and asked.source not in task.jobs:
             raise DMError("task-not-on-source", task=name, source=asked.source, sources=", ".join(task.jobs))
-        if not asked.source and len(task.jobs) != 1:
-            several = f"task {name} has several sources: {', '.join(task.jobs)}"
-            raise DMError("usage", problem=several, hint=f"dmctl heal {name} --source <one of them>")
-        source = asked.source or next(iter(task.jobs))
-        job, known = task.jobs[source], supervisor.source_configs()
-        if stage := _at_work(job):
-            raise DMError("heal-not-paused", task=name, source=source, stage=stage)
-        if job.until is not None:
-            way = "start it without an end"
-            raise DMError("heal-unsuited", task=name, why=f"it is to end at {job.until}", way=way)
-        others = tuple(task.config.subtask(other, known) for other in task.config.source_ids if other != source)
-        relay = supervisor.sources[source].relay
+        known, healed, rests = supervisor.source_configs(), list[HealedSubtask](), list[JSON]()
+        for source in [asked.source] if asked.source else task.config.source_ids:
+            job = task.jobs[source]
+            if stage := _at_work(job):
+                raise DMError("heal-not-paused", task=name, source=source, stage=stage)
+            if job.until is not None:
+                way = "start it without an end"
+                raise DMError("heal-unsuited", task=name, why=f"it is to end at {job.until}", way=way)
+            relay = supervisor.sources[source].relay
+            directory = None if relay is None else supervisor.relay_directory(source)
+            healed.append(HealedSubtask(task.config.subtask(source, known), directory, sync_directory(work, source)))
+            if relay is not None and relay.subtask.stage == "Paused":
+                rests.append(source)
+        others = set(task.config.source_ids).difference(each.subtask.source_id for each in healed)
         request = HealRequest(
-            task.config.subtask(source, known), others, None if relay is None else supervisor.relay_directory(source),
-            sync_directory(work, source), asked.dry_run, asked.recreate, asked.rows, asked.threads,
+            tuple(healed), tuple(task.config.subtask(other, known) for other in sorted(others)),
+            asked.dry_run, asked.recreate, asked.rows, asked.threads,
         )  # fmt: skip
-        return request, relay is not None and relay.subtask.stage == "Paused"
+        return request, rests
 
 
 def with_errands(errands: Errands, task: str, answer: Answer) -> Answer:
@@ -222,7 +230,15 @@ def _add(source: Mapping[str, JSON], key: str, report: Mapping[str, JSON]) -> No
     status, subtasks = source.get("sourceStatus"), source.get("subTaskStatus")
     if not isinstance(status, dict) or not isinstance(subtasks, Sequence) or isinstance(subtasks, str):
         return
-    if report.get("source", status.get("source")) == status.get("source"):
+    if status.get("source") in _sources(report, status):
         for subtask in subtasks:
             if isinstance(subtask, dict):
                 subtask[key] = dict(report)
+
+
+def _sources(report: Mapping[str, JSON], status: Mapping[str, JSON]) -> list[JSON]:
+    """Of which sources it tells: a heal may be of several."""
+    several = report.get("sources")
+    if isinstance(several, list):
+        return [each.get("source") for each in several if isinstance(each, dict)]
+    return [report.get("source", status.get("source"))]

@@ -9,7 +9,8 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.mysql.dialect import Flavor
 from tests.live.cli.shop import PASSWORD, alike, shop_servers, shown, synced_shop
-from tests.testbed.fixtures import ServerFactory
+from tests.testbed.daemon import Daemon
+from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
@@ -64,3 +65,47 @@ def test_a_task_goes_on_although_its_binlog_is_gone(
         notes = (("after",), ("first",), ("later",))
         assert target.query("SELECT note FROM shop.notes ORDER BY note") == notes
         assert PASSWORD not in str(said)
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_all_sources_of_a_task_are_healed_by_one_command(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    name = schema(*upstreams, target)
+    instances = []
+    for number, each in enumerate(upstreams):
+        each.execute("FLUSH BINARY LOGS", f"CREATE TABLE {name}.part_{number} (id INT PRIMARY KEY)")
+        login = f"{{host: 127.0.0.1, port: {each.port}, user: {each.user}, password: '{each.password}'}}"
+        (tmp_path / f"s{number}.yaml").write_text(f"source-id: s{number}\nfrom: {login}\n")
+        instances.append(f"{{source-id: s{number}, block-allow-list: l, route-rules: [r]}}")
+    target.execute(f"CREATE TABLE {name}.merged (id INT PRIMARY KEY)")
+    login = f"{{host: 127.0.0.1, port: {target.port}, user: {target.user}, password: '{target.password}'}}"
+    (tmp_path / "t.yaml").write_text(
+        f"name: merging\ntask-mode: incremental\nmeta-schema: {name}\ntarget-database: {login}\n"
+        f"mysql-instances: [{', '.join(instances)}]\nblock-allow-list: {{l: {{do-tables: [{{db-name: {name},"
+        f" tbl-name: 'part_*'}}]}}}}\nroutes: {{r: {{schema-pattern: {name}, table-pattern: 'part_*',"
+        f" target-schema: {name}, target-table: merged}}}}\n"
+    )
+    with Daemon(tmp_path, {}) as daemon:
+        for number in range(2):
+            daemon.must("operate-source", "create", f"s{number}.yaml")
+        daemon.must("start-task", "t.yaml")
+        for number, each in enumerate(upstreams):
+            each.execute(f"INSERT INTO {name}.part_{number} VALUES ({number + 1}), ({number + 11})")
+        daemon.must("wait", "merging", "--synced", "--timeout", "120")
+        daemon.must("pause-task", "merging", "-s", "s0")
+        refused = daemon.said("heal", "merging")
+        assert (refused.status, "on source s1" in refused.err) == (1, True), refused
+        daemon.must("pause-task", "merging")
+        target.execute(f"DELETE FROM {name}.merged WHERE id IN (1, 12)")
+        said = daemon.must("heal", "merging")
+        assert alike(said.out) == [
+            "s0, s1: 1 of 1 chunk differed: 2 rows written, in S s",
+            f"  {name}.merged: 2 rows",
+            "  go on from (PLACE) of s0 and (PLACE) of s1 with `dmctl resume-task merging`",
+        ]
+        told = daemon.must("query-status", "merging", "--output", "json").json()
+        assert [each["subTaskStatus"][0]["heal"]["writtenRows"] for each in told["sources"]] == [2, 2]
+        daemon.must("resume-task", "merging")
+        daemon.must("wait", "merging", "--synced", "--timeout", "120")
+    assert target.query(f"SELECT id FROM {name}.merged ORDER BY id") == ((1,), (2,), (11,), (12,))

@@ -1,0 +1,1 @@
+"""Heals of tasks whose progress and rows no longer belong together, between real servers."""
