@@ -1,6 +1,8 @@
 """States that an older dm has stored, recorded as files, and put back under servers and a daemon of today.
 
-    python -m tests.testbed.stored_states TREE     records them with the dm of that tree (see tests/data/states)
+    python -m tests.testbed.stored_states TREE [SCENE ..]     records them with the dm of that tree
+
+The archives are listed in tests/data/states/README.md, one for each flavour, scene and number of the progress' format.
 
 A state is what is left when a machine dies: the daemon's home, the target with `dm_meta`, and the source's binlog, with
 writes that came after the death. A source is put back as an empty server with the recorded identity and binlog files;
@@ -20,10 +22,12 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
+
+import pymysql
 
 from dm.demo.private_server import GuardedProcess
 from dm.demo.servers import ThrowawayServer
@@ -32,7 +36,8 @@ from dm.mysql.dialect import FLAVORS, Flavor
 from tests.testbed.looks import looks
 
 STATES: Final = Path(__file__).parents[1] / "data" / "states"
-Scene = Literal["follow", "load"]
+Scene = Literal["follow", "load", "shards", "cut-over"]
+SCENES: Final[tuple[Scene, ...]] = ("follow", "load", "shards", "cut-over")
 SCHEMA: Final = "shop"
 TABLES: Final = ("journal", "orders", "stock")
 
@@ -64,10 +69,15 @@ def _servers(flavor: Flavor, directory: Path) -> Iterator[tuple[ThrowawayServer,
         yield pair[0], pair[1]
 
 
+def archive_of(flavor: Flavor, scene: Scene, number: int) -> Path:
+    """Where a state is kept."""
+    return STATES / f"{flavor}-{scene}-{number}.tar.xz"
+
+
 @contextmanager
-def restored(flavor: Flavor, scene: Scene, directory: Path) -> Iterator[Restored]:
-    """Put a state back."""
-    with tarfile.open(STATES / f"{flavor}-{scene}.tar.xz") as archive:
+def restored(flavor: Flavor, scene: Scene, directory: Path, number: int = 0) -> Iterator[Restored]:
+    """Put a state back, of this number of the progress' format."""
+    with tarfile.open(archive_of(flavor, scene, number)) as archive:
         archive.extractall(directory, filter="data")
     facts = json.loads((directory / "facts.json").read_text())
     with _servers(flavor, directory) as (source, target):
@@ -101,12 +111,16 @@ def _execute(server: ThrowawayServer, statements: Sequence[str]) -> None:
 
 
 class _OlderDaemon:
-    """The dm of another source tree, with its own environment."""
+    """The dm of another source tree, with its own environment.
+
+    `python -m` looks into the working directory first, where today's dm is; PYTHONSAFEPATH forbids that.
+    """
 
     def __init__(self, tree: Path, directory: Path, **faults: str) -> None:
         self.directory = directory
         self._python = str(tree / ".venv" / "bin" / "python")
-        self._environment = {**os.environ, "PYTHONPATH": str(tree), "DM_HOME": str(directory / "home")}
+        home = str(directory / "home")
+        self._environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONSAFEPATH": "1", "DM_HOME": home}
         command = [self._python, "-m", "dm.worker.daemon"]
         environment = {**self._environment, **faults}
         self.process = GuardedProcess(command, log=directory / "daemon.log", environment=environment)
@@ -140,16 +154,19 @@ def record(tree: Path, flavor: Flavor, scene: Scene) -> None:
             f"source-id: one\nenable-relay: true\nfrom: {{host: 127.0.0.1, port: {source.port}, user: root,"
             f" password: {_PASSWORD}}}\n"
         )
-        meta = "meta: {binlog-name: binlog.000001, binlog-pos: 4}, " if scene == "follow" else ""
+        meta = "" if scene == "load" else "meta: {binlog-name: binlog.000001, binlog-pos: 4}, "
         (directory / "task.yaml").write_text(
-            f"name: shop\ntask-mode: {'incremental' if scene == 'follow' else 'all'}\n"
+            f"name: shop\ntask-mode: {'all' if scene == 'load' else 'incremental'}\n"
             f"target-database: {{host: 127.0.0.1, port: {target.port}, user: root, password: {_PASSWORD}}}\n"
             f"mysql-instances: [{{source-id: one, {meta}block-allow-list: b, validator-config-name: v,"
             " mydumper-config-name: global}]\n"
             f"block-allow-list: {{b: {{do-dbs: [{SCHEMA}]}}}}\nvalidators: {{v: {{mode: full}}}}\n"
             "mydumpers: {global: {rows: 100}}\nspark: {master: 'local[1]'}\n"
         )
-        (_follow if scene == "follow" else _load)(tree, source, target, directory)
+        if scene == "shards":
+            _merge(directory / "task.yaml")
+        scenes = {"follow": _follow, "load": _load, "shards": _shards, "cut-over": _cut_over}
+        scenes[scene](tree, source, target, directory)
         _keep(flavor, scene, source, target, directory)
 
 
@@ -200,6 +217,53 @@ def _load(tree: Path, source: ThrowawayServer, target: ThrowawayServer, director
     _write(source, range(300, 400))
 
 
+def _merge(task: Path) -> None:
+    """Have the task merge its two equal tables."""
+    settings = "validator-config-name: v, mydumper-config-name: global"
+    text = task.read_text().replace(settings, "route-rules: [r]").partition("validators:")[0]
+    task.write_text(
+        f"{text}shard-mode: pessimistic\nspark: {{master: 'local[1]'}}\nroutes:\n  r: {{schema-pattern: {SCHEMA},"
+        f" table-pattern: 'part*', target-schema: {SCHEMA}, target-table: whole}}\n"
+    )
+
+
+def _shards(tree: Path, source: ThrowawayServer, target: ThrowawayServer, directory: Path) -> None:
+    """One of two shards waits for the other's DDL."""
+    source.execute(*(f"CREATE TABLE {SCHEMA}.part{n} (id INT PRIMARY KEY, v INT)" for n in (1, 2)))
+    target.execute(f"CREATE DATABASE {SCHEMA}", f"CREATE TABLE {SCHEMA}.whole (id INT PRIMARY KEY, v INT)")
+    daemon = _OlderDaemon(tree, directory)
+    _await_daemon(daemon)
+    daemon.dmctl("operate-source", "create", "source.yaml")
+    daemon.dmctl("start-task", "task.yaml")
+
+    def write(part: int, first: int, more: str = "") -> None:
+        values = ", ".join(f"({number}, 1{more})" for number in range(first, first + 50))
+        source.execute(f"INSERT INTO {SCHEMA}.part{part} VALUES {values}")
+
+    write(1, 0)
+    write(2, 1000)
+    source.execute(f"ALTER TABLE {SCHEMA}.part1 ADD COLUMN w INT")
+    write(1, 100, ", 2")
+    write(2, 1100)
+    if not any("part2" in daemon.dmctl("shard-ddl-lock", "list", "shop") for _ in looks(30)):
+        raise RuntimeError(f"no shard waits: {daemon.dmctl('query-status', 'shop')}")
+    daemon.kill()
+    write(1, 200, ", 3")
+    source.execute(f"ALTER TABLE {SCHEMA}.part2 ADD COLUMN w INT")
+    write(2, 1200, ", 4")
+
+
+def _cut_over(tree: Path, source: ThrowawayServer, target: ThrowawayServer, directory: Path) -> None:
+    """Applications belong to the target; the task rests, and is to be completed."""
+    daemon = _OlderDaemon(tree, directory)
+    _await_daemon(daemon)
+    daemon.dmctl("operate-source", "create", "source.yaml")
+    daemon.dmctl("start-task", "task.yaml")
+    daemon.dmctl("wait", "shop", "--synced", "--timeout", "120")
+    daemon.dmctl("cut-over", "shop", "--prove", "none", "--yes", "--timeout", "300")
+    daemon.kill()
+
+
 def _await_daemon(daemon: _OlderDaemon) -> None:
     socket = daemon.directory / "home" / "dm-worker.sock"
     if not any(socket.exists() for _ in looks(60)):
@@ -207,6 +271,7 @@ def _await_daemon(daemon: _OlderDaemon) -> None:
 
 
 def _keep(flavor: Flavor, scene: Scene, source: ThrowawayServer, target: ThrowawayServer, directory: Path) -> None:
+    number = 0
     facts = {
         "source-port": source.port,
         "target-port": target.port,
@@ -214,8 +279,10 @@ def _keep(flavor: Flavor, scene: Scene, source: ThrowawayServer, target: Throwaw
         "source-rows": list(_statements(source, SCHEMA)),
         "target-rows": [*_statements(target, SCHEMA), *_statements(target, "dm_meta")],
     }
+    with suppress(pymysql.err.ProgrammingError):  # there is none where there was no number yet
+        ((number,),) = target.query("SELECT MAX(format) FROM dm_meta.shop_stored_format")
     source.stop()
-    with tarfile.open(STATES / f"{flavor}-{scene}.tar.xz", "w:xz") as archive:
+    with tarfile.open(archive_of(flavor, scene, number), "w:xz") as archive:
         text = json.dumps(facts, indent=1, ensure_ascii=False).encode()
         member = tarfile.TarInfo("facts.json")
         member.size = len(text)
@@ -249,5 +316,5 @@ def _statements(server: ThrowawayServer, schema: str) -> Iterator[str]:
 
 if __name__ == "__main__":
     for one in FLAVORS:
-        for what in ("follow", "load"):
+        for what in cast("list[Scene]", sys.argv[2:]) or SCENES:
             record(Path(sys.argv[1]).absolute(), one, what)

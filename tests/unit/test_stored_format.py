@@ -7,7 +7,9 @@ tests/unit/worker/test_registry.py.
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+import tarfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -19,12 +21,14 @@ from dm.dumpfiles.dump_files import PLAN_FILE, load_plan
 from dm.dumpfiles.storage import LocalStorage
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.dialect import FLAVORS, Flavor
 from dm.position import Position
 from dm.sourcelog.relaylog.index import ANY_SIZE, FileIndex, read_index, read_seal, write_index
 from dm.sourcelog.stream.prepared_list import HeldXa, PreparedDirectory, TransactionEnd
 from dm.sourcelog.stream.spool_file import HEADER, MAGIC
-from dm.stored_format import DUMP, FORMATS, PREPARED, REGISTRY, RELAY_INDEX, StoredFormat
+from dm.stored_format import DUMP, FORMATS, PREPARED, PROGRESS, REGISTRY, RELAY_INDEX, StoredFormat
 from dm.worker.registry import Registry
+from tests.testbed.stored_states import SCENES, archive_of
 from tests.unit.docs.document import ROOT
 
 L = Position("3e11fa47-71ca-11e1-9e33-c80aa9429562", "binlog.000001", 400)
@@ -105,3 +109,19 @@ def test_the_page_of_upgrades_lists_each_format_with_its_number() -> None:
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
     told = {row[0]: row[1] for row in rows if len(row) == 4 and row[1].isdecimal()}
     assert told == {each.what: str(each.number) for each in FORMATS}
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+@pytest.mark.parametrize("number", range(PROGRESS.number))
+def test_recorded_states_were_stored_by_a_dm_with_their_number(flavor: Flavor, number: int, tmp_path: Path) -> None:
+    """A daemon or a host of another dm beside it would have left tables and numbers of its own."""
+    for scene in SCENES if number == 0 else ("follow",):
+        with tarfile.open(archive_of(flavor, scene, number)) as archive:
+            archive.extractall(tmp_path / scene, filter="data")
+        facts = json.loads((tmp_path / scene / "facts.json").read_text(encoding="utf-8"))
+        stored = re.findall(
+            r"INSERT INTO `dm_meta`.`shop_stored_format` VALUES \((\d+)", "\n".join(facts["target-rows"])
+        )
+        with closing(sqlite3.connect(tmp_path / scene / "home" / "registry.sqlite")) as database:
+            ((registry,),) = database.execute("PRAGMA user_version").fetchall()
+        assert ([int(each) for each in stored], registry) == (([number], 1) if number else ([], 0)), scene
