@@ -51,6 +51,14 @@ def test_members_and_etcd_with_tls_and_passwords(tmp_path: Path, mysql: Throwawa
             assert "source one is run by member b" in refused.err
             (shown,) = a.said("operate-source", "show", "-o", "json").json()["sources"]
             assert (shown["worker"], shown["relayStatus"]["stage"]) == ("b", "Running")
+
+            # A permission counts at the member that is asked.
+            reader = tmp_path / "reader"
+            reader.write_text(a.must("token", "create", "anna", "--permission", "read").out)
+            as_anna = ("--ssl-ca", str(authority.file), "--addr", cluster.address("a"), "--token-file", str(reader))
+            (shown,) = a.said(*as_anna, "operate-source", "show", "-o", "json").json()["sources"]
+            assert (shown["worker"], shown["relayStatus"]["stage"]) == ("b", "Running")
+            assert "Error 40921: anna has the permission `read`" in a.said(*as_anna, "stop-relay", "-s", "one").err
             a.must("stop-relay", "-s", "one")
 
             # Somebody with a token that is none is refused, by members as by anybody.

@@ -39,6 +39,6 @@ def test_each_statement_is_shown_by_tests_that_are_there() -> None:
 def test_each_kind_of_attacker_has_a_section() -> None:
     headings = re.findall(r"^## (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert headings == [
-        "Another user of the host", "The network", "Bearers of tokens", "A hostile source", "A hostile target",
-        "Task files", "Web pages", "What is not defended",
+        "Another user of the host", "The network", "Bearers of tokens", "Several hosts", "A hostile source",
+        "A hostile target", "Task files", "Web pages", "What is not defended",
     ]  # fmt: skip

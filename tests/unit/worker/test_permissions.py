@@ -44,9 +44,14 @@ def audit(one: TestHome) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
+def filled(path: str) -> str:
+    """What it names is not there."""
+    return re.sub(r"\{\w+\}", "nothing-of-this-name", path)
+
+
 def asked(client: httpx.Client, method: str, url: str, headers: dict[str, str]) -> httpx.Response:
     """A request that nothing can carry out: what it names is not there, and its body is none of ours."""
-    url = re.sub(r"\{\w+\}", "nothing-of-this-name", url)
+    url = filled(url)
     if method == "GET":
         return client.get(url, headers=headers)
     return client.request(method, url, json={"no": "key of ours"}, headers=headers)
@@ -72,6 +77,13 @@ def routes() -> dict[tuple[str, str], Permission]:
     return found
 
 
+def audited(one: TestHome, before: int) -> dict[tuple[str, str], int]:
+    """Who has asked for which change since then, with the answer's status."""
+    lines = audit(one)[before:]
+    answers = {line["number"]: line["status"] for line in lines if "request" not in line}
+    return {(line["who"], line["request"]): answers[line["number"]] for line in lines if "request" in line}
+
+
 def test_each_path_with_each_permission(one: TestHome) -> None:
     with httpx.Client() as client:
         _each_path_with_each_permission(one, client)
@@ -80,7 +92,8 @@ def test_each_path_with_each_permission(one: TestHome) -> None:
 def _each_path_with_each_permission(one: TestHome, client: httpx.Client) -> None:
     address, levels = port(one, "listen"), [*Permission]
     tokens = {level: created(one, f"with-{level.value}", level.value) for level in levels}
-    allowed, table = 0, routes()
+    allowed, table, changes = 0, routes(), dict[tuple[str, str], int]()
+    before = len(audit(one))
     for (method, path), permission in table.items():
         url = f"http://{address}{path}"
         assert asked(client, method, url, {}).status_code == 401, path
@@ -92,6 +105,8 @@ def _each_path_with_each_permission(one: TestHome, client: httpx.Client) -> None
             assert (answer.status_code == 403) is not enough, (method, path, level, answer.text)
             assert answer.status_code < 500, (method, path, level, answer.text)
             allowed += enough
+            if permission is not Permission.READS:
+                changes[f"with-{level.value}", f"{method} {filled(path)}"] = answer.status_code
             if not enough:
                 said = answer.json()
                 dm = path.startswith("/api/v1/")
@@ -99,6 +114,7 @@ def _each_path_with_each_permission(one: TestHome, client: httpx.Client) -> None
                 text = said["error_msg"] if dm else said["error"]["Message"]
                 assert f"needs the permission `{permission.value}`" in text
     assert allowed > len(table)
+    assert audited(one, before) == changes
     for token in tokens.values():
         assert httpx.get(f"http://{port(one, 'metrics')}/metrics", headers=token).status_code == 200
     assert one.ok("operate-source", "show")["sources"][0]["source"] == "one"
