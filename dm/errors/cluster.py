@@ -172,7 +172,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "medium",
         "task {task} runs on the members {members}, and `{verb}` looks at all its sources from one",
-        "bring its sources to one member: `dmctl transfer-source <source> <member>`",
+        "bring its sources to one member: {ways}",
     ),
     ErrorKind(
         "no-cluster",

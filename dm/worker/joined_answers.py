@@ -35,7 +35,7 @@ class Part:
 
 
 def joined(answers: Sequence[Answer]) -> Answer:
-    """Lists one after the other without what is there already, counts added, else what comes first."""
+    """Lists one after the other without what is there already, counts added, the larger share, or what comes first."""
     result: Answer = {}
     for answer in answers:
         for key, value in answer.items():
@@ -48,6 +48,8 @@ def _both(first: JSON, second: JSON) -> JSON:
         return first and second
     if isinstance(first, int) and isinstance(second, int):
         return first + second
+    if isinstance(first, float) and isinstance(second, float):
+        return max(first, second)
     if isinstance(first, list) and isinstance(second, list):
         return [*first, *(each for each in second if each not in first)]
     if isinstance(first, dict) and isinstance(second, dict):

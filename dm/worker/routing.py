@@ -1,17 +1,22 @@
 """Any member takes any verb: here is decided which member does the work, or which several, and what they say together.
 
 Which sources a verb concerns follows from its parameters: a source, a task, a task on some sources, files. The owner of
-these sources does the work. Where several own them, there are three kinds of verbs:
+these sources does the work. Where several own them, there are these kinds of verbs:
 
 - `_SPLIT`: each owner does its part, named by the verb's sources. Their lines become one answer. A member that does not
   answer, or refuses, has lines that say so. The verb fails if no member has done its part.
-- `_EACH`: every owner tells what it has of the task, and the lists become one.
-- All others look at a task as a whole. They are refused with the way out: bring its sources to one member.
+- `_EACH`: every owner does it, or tells what it has of the task, and the lists become one.
+- `_OF_A_SOURCE`: one of the task's sources is meant, and has to be named.
+- What asks servers alone (`_asks_servers`) is done by one of the owners for all sources: always the same one, since
+  what a comparison has found equal is kept there.
+- All others look at a task as a whole, and at what only the hosts have: streams, relay files. They are refused with the
+  way out: bring its sources to one member.
 
 What concerns no source is done where it is asked; some of it by every member (`_everywhere`).
 
-A run that is waited for (`diff`, `flashback`, `replay`) has a number of the member that has begun it. The caller gets a
-number of this member's instead, and asks here. Those of the last runs are kept: a member keeps fewer that are over.
+A run that is waited for (`diff`, `flashback`, `replay`, `heal`) has a number of the member that has begun it. The
+caller gets a number of this member's instead, and asks here. Those of the last runs are kept: a member keeps fewer that
+are over.
 """
 
 from __future__ import annotations
@@ -33,13 +38,18 @@ from dm.verbs.cluster import TransferSource
 from dm.verbs.config import ShowTaskFile
 from dm.verbs.conflicts import ClearConflicts, ShowConflicts
 from dm.verbs.declaration import ConfigFile, Verb
-from dm.verbs.errands import Diff, Flashback, Replay, RunStatus, StopRun
-from dm.verbs.history import ShowTimeline
+from dm.verbs.errands import Diff, Flashback, Heal, Replay, RunStatus, StopRun
+from dm.verbs.history import ShowCurves, ShowTimeline
+from dm.verbs.objects import Objects
+from dm.verbs.pace import Pace
 from dm.verbs.relays import OperatedRelay, PurgeRelay
 from dm.verbs.shard_ddl_lock import ListLocks, Unlock
 from dm.verbs.sources import ShowSources, StopSources, UpdateSources
 from dm.verbs.status import ListTasks, Logs, QueryStatus
+from dm.verbs.support import SupportBundle
+from dm.verbs.tables import GiveUpTable, HoldTable, ListAside, ReleaseTable
 from dm.verbs.tasks import CheckTask, NameOfTask, OperatedTask, StartTask
+from dm.verbs.updates import ReloadTable
 from dm.worker.configuration import sources_of
 from dm.worker.joined_answers import (
     Part,
@@ -53,11 +63,16 @@ from dm.worker.work import Answer, Means, Work
 
 _SPLIT: Final = (
     StartTask, OperatedTask, QueryStatus, OperatedEvent, TableStructure, ShowConflicts, ClearConflicts,
-    validation.StartValidation, validation.StopValidation, validation.UpdateValidation,
+    validation.StartValidation, validation.StopValidation, validation.UpdateValidation, ShowCurves,
 )  # fmt: skip
-_EACH: Final = (validation.ValidationStatus, validation.ShowErrors, ShowTimeline)
-_HERE: Final = (Logs, CheckTask, NameOfTask, ShowTaskFile)  # though they have a task, or its file
-_RUNS: Final = (Diff, Flashback, Replay)
+_EACH: Final = (
+    validation.ValidationStatus, validation.ShowErrors, validation.ChangedError, ShowTimeline, Pace, ListAside,
+)  # fmt: skip
+_NOT_THERE: Final = ("validator-not-there", "validator-error-unknown")  # at one owner, where another has it
+_OF_A_SOURCE: Final = (Heal, HoldTable, ReleaseTable, GiveUpTable)
+_WHOLE: Final = (ReloadTable,)  # also where a source is named: no other may have rows in the table that it empties
+_HERE: Final = (Logs, CheckTask, NameOfTask, ShowTaskFile, SupportBundle)  # though they have a task, or its file
+_RUNS: Final = (Diff, Flashback, Replay, Heal)
 KEPT_RUNS: Final = 1000
 SETTLING_SECONDS: Final = 15.0  # as long as it takes until a source has an owner that runs it, where one lives
 
@@ -128,7 +143,7 @@ class Routing:
             task = self._means.reader.task(file, None)[0].name
         if not task or isinstance(asked, _HERE):
             return None
-        found = self._sources_of(task, _named(asked))
+        found = self._sources_of(task, () if isinstance(asked, _WHOLE) else _named(asked))
         return found[:1] if isinstance(asked, ListLocks) else found or None
 
     def _source_configs(self) -> Mapping[str, SourceConfig]:
@@ -157,15 +172,41 @@ class Routing:
             (member,) = owners
             return self._at(member, here, asked, sources)
         if isinstance(asked, _EACH):
-            return joined([part.given() for part in self._parts(here, dict.fromkeys(owners, asked), owners)])
+            return self._each(self._parts(here, dict.fromkeys(owners, asked), owners))
         if not isinstance(asked, _SPLIT):
-            members = ", ".join(sorted(name or "none" for name in owners))
-            task = getattr(asked, "task", "") or "of the file"
-            raise DMError("task-on-several-members", task=task, members=members, verb=asked.name or asked.path)
-        field = "source" if isinstance(asked, QueryStatus) else "sources"
+            return self._by_one(here, asked, owners)
+        field = "source" if isinstance(asked, QueryStatus | ShowCurves) else "sources"
         parts = self._parts(here, {name: asked.but(**{field: (*its,)}) for name, its in owners.items()}, owners)
         unreached = self._unreached_status(asked.task) if isinstance(asked, QueryStatus) else unreached_source
+        if isinstance(asked, ShowCurves):
+            return self._each(parts)
         return of_sources(parts, list(sources), unreached)
+
+    @staticmethod
+    def _each(parts: Sequence[Part]) -> Answer:
+        """What all of them have; one that has nothing of the kind is passed over, unless none has."""
+        there = [part for part in parts if part.error is None or part.error.name not in _NOT_THERE]
+        return joined([part.given() for part in there or parts])
+
+    def _by_one(self, here: Work, asked: Verb, owners: Mapping[str, list[str]]) -> Answer:
+        """One member does it for the sources of all, where that can be."""
+        task = getattr(asked, "task", "") or "of the file"
+        if isinstance(asked, _OF_A_SOURCE):
+            problem = f"task {task} has several sources: {', '.join(sorted(itertools.chain(*owners.values())))}"
+            raise DMError("usage", problem=problem, hint=f"dmctl {asked.name} .. --source <one of them>")
+        there = sorted(name for name in owners if name)
+        if there and _asks_servers(asked):
+            first = min(there, key=lambda name: min(owners[name]))
+            return self._at(first, here, asked, owners[first])
+        most = max(there, key=lambda name: len(owners[name]))
+        moved = sorted(source for name, its in owners.items() for source in its if name != most)
+        raise DMError(
+            "task-on-several-members",
+            task=task,
+            members=", ".join(sorted(name or "none" for name in owners)),
+            verb=asked.name or asked.path,
+            ways="; ".join(f"`dmctl transfer-source {source} {most}`" for source in moved),
+        )
 
     def _at(self, member: str, here: Work, asked: Verb, sources: Sequence[str]) -> Answer:
         """What one member answers."""
@@ -265,6 +306,20 @@ class Routing:
         with self._lock:
             found = self._runs.get(number)
         return here(asked) if found is None else self._forwarding.ask(found[0], asked.but(number=found[1]))
+
+
+def _asks_servers(asked: Verb) -> bool:
+    """Whether a verb needs nothing but servers, which every host reaches.
+
+    A comparison of recent rows reads relay files; objects are changed at the target while no stream of the task runs.
+    """
+    match asked:
+        case Diff():
+            return not asked.recent
+        case Objects():
+            return not (asked.apply or asked.enable_events)
+        case _:
+            return False
 
 
 def _named(asked: Verb) -> Sequence[str]:

@@ -62,7 +62,9 @@ class ErrandVerbs(VerbWork):
                 raise config
             assert config is not None
             jobs = [] if known is None else known.jobs.values()
-            at = {job.source: (job.subtask.stage, job.subtask.unit) for job in jobs}
+            stored = supervisor.registry.subtasks().items()  # also of what other members run
+            at = {source: (seen.stage, seen.unit) for (task, source), seen in stored if task == config.name}
+            at |= {job.source: (job.subtask.stage, job.subtask.unit) for job in jobs}
             follows = tuple(source for source, (stage, unit) in at.items() if stage == "Running" and unit == "Sync")
             behind: dict[str, JSON] = {
                 source: f"{stage} {unit or ''}".strip()

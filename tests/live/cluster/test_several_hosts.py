@@ -23,12 +23,17 @@ from tests.testbed.sync import wait_until
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 
-def v1(daemon: Daemon, path: str) -> Any:
-    """What DM's OpenAPI answers."""
+def told(daemon: Daemon, path: str) -> Any:
+    """What a route of the API answers."""
     with Home(daemon.home).socket_path() as name:
-        status, text = over_socket(name, ("GET", f"/api/v1/{path}", None), 60)
+        status, text = over_socket(name, ("GET", f"/api/{path}", None), 60)
     assert status == 200, text
     return json.loads(text)
+
+
+def v1(daemon: Daemon, path: str) -> Any:
+    """What DM's OpenAPI answers."""
+    return told(daemon, f"v1/{path}")
 
 
 @pytest.fixture
@@ -103,8 +108,10 @@ def test_a_task_survives_its_hosts(
         assert {line["name"] for line in v1(each, "cluster/masters")["data"]} == {"a", "b"}
         workers = v1(each, "cluster/workers")["data"]
         assert {line["bound_source_name"]: line["name"] for line in workers} == cluster.owners("a")
-        told = v1(each, "tasks?with_status=true")["data"]
-        assert {one["source_name"]: one["stage"] for one in told[0]["status_list"]} == dict.fromkeys(SOURCES, "Running")
+        tasks = v1(each, "tasks?with_status=true")["data"]
+        assert {one["source_name"]: one["stage"] for one in tasks[0]["status_list"]} == dict.fromkeys(
+            SOURCES, "Running"
+        )
         (first, second) = v1(each, "sources?with_status=true")["data"]
         assert (first["task_name_list"], second["task_name_list"]) == (["t"], ["t"])
     b.must("pause-task", "t")
@@ -112,8 +119,14 @@ def test_a_task_survives_its_hosts(
     assert {one["stage"] for one in v1(b, "tasks/t/status")["data"]} == {"Stopped"}
     a.must("resume-task", "t")
     task.arrives()
-    refused = a.said("diff", "t")
+    for each in (a, b):
+        assert each.said("diff", "t").status == 0  # compared at one of them, for both sources
+        each.must("pace", "t", "--limit", "rows-per-second=100000")
+        curves = {one["source"] for one in told(each, "v2/tasks/t/curves")["curves"]}
+        assert curves == {*SOURCES}
+    refused = a.said("flashback", "t", "--from", "2026-01-01 00:00:00")
     assert "task t runs on the members a, b" in refused.err
+    assert "`dmctl transfer-source " in refused.err
 
     # A host dies: the other one takes its source over.
     b.kill()
