@@ -35,7 +35,7 @@ def test_promtool_accepts_the_rules() -> None:
 
 
 def test_each_rule_fires_where_it_should_and_none_where_all_is_well() -> None:
-    assert [each["name"] for each in TESTS[1:]] == [rule["alert"] for rule in RULES]
+    assert [each["name"] for each in TESTS if each["name"].startswith("DM_")] == [rule["alert"] for rule in RULES]
     promtool("test", "rules", "rules_test.yml")
 
 
