@@ -5,9 +5,10 @@ and one per task for all its dumps and loads, so that a task has one Spark sessi
 It talks only to the daemon, over stdin and stdout (dm/task/message.py).
 
 It must never outlive the daemon, or two processes would write one relay directory. Its stdin ends with the daemon,
-which stops every unit in order. If the units are too busy to stop, the kernel kills the host when the daemon's thread
-that started it ends (PR_SET_PDEATHSIG, prctl(2)). The child sets this signal after exec, so it also compares its
-parent's process id, to notice a daemon that died earlier.
+which stops every unit in order. If the units are too busy to stop, the kernel kills the host when the thread that
+started it ends (PR_SET_PDEATHSIG, prctl(2)): one of the daemon, or the fork server's, which ends with the daemon's
+(`host_forks.py`). The child sets this signal itself, so it also compares its parent's process id, to notice a parent
+that died earlier.
 
 Only events go to the pipe that was stdout: it is moved to another descriptor at once, and descriptor 1 becomes
 stderr, so that a library that prints, or a JVM that inherits the descriptors, can't break the protocol.

@@ -23,7 +23,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.lane_rows import transaction
-from dm.progress.shards.group import Member, ShardGroup, ShardTables, create_shard_tables, lock_id
+from dm.progress.shards.group import DdlState, Member, ShardGroup, ShardTables, create_shard_tables, lock_id
 from dm.progress.shards.members import remove_source, remove_table, waiting_tables
 from dm.progress.shards.numbered_ddls import ShardGroups
 from dm.progress.tables import SubtaskKey, create_tables, reads, texts
@@ -219,7 +219,7 @@ def unlock(
         )
         if not rows:
             raise DMError("shard-lock-not-found", lock=lock_id(key.task, target))
-        if skip and str(rows[0][0]) in ("begun", "executing"):
+        if skip and str(rows[0][0]) in (DdlState.BEGUN, DdlState.EXECUTING):
             raise DMError("shard-lock-resolving", lock=lock_id(key.task, target))
         for member in groups.group(connection, target, executed).missing(number):
             if chosen(member):

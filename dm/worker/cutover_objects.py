@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from dm.config import SubtaskConfig
 from dm.errors import DMError
+from dm.tools.cutover.findings import Finding
 from dm.tools.cutover.machine import CutOverState
-from dm.tools.cutover.source import Finding
 from dm.tools.objects.accounts.survey import ComparedAccount
 from dm.tools.objects.adapted import Definers
 from dm.tools.objects.stored import ACTING

@@ -5,8 +5,8 @@ run one after the other by one thread. So the state of sources, tasks and hosts 
 seen half-changed. The price: nothing in it may block; what does (a server, a file to parse) is done by its caller's
 thread before, or by a thread of its own that posts the outcome.
 
-The thread also starts the host processes, since the kernel ties their life to the thread that forked them
-(dm/task/host.py); it lives as long as the daemon does.
+The thread also starts the host processes, since the kernel ties the life of a process to the thread that forked it
+(`dm.task.host_process`); it lives as long as the daemon does.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from dm.progress.opposite import declare, opposite_of
 from dm.task.progress import key_of, stored_checkpoint
 from dm.task.strangers import strangers
 from dm.tools.cutover import source as at_source
+from dm.tools.cutover.findings import Finding, findings_of_return, findings_of_way_back
 from dm.tools.cutover.machine import OVER, CutOverState, NotYet, WayBackTask
 from dm.tools.cutover.record import CutOverRow
-from dm.tools.cutover.source import Finding
 from dm.tools.cutover.way_back import (
     TaskEnds,
     WayBackFiles,
@@ -79,8 +79,8 @@ class WayBack:
         for result in self._means.servers.check(back, [made.source_id]):
             if result.state == "failure" and result.item != "opposite":  # this task does not name it yet
                 found.append(Finding(f"way back, {result.subject}", result.message, result.instruction))
-        found += at_source.findings_of_way_back(subtask, ends.at_source, acts_twice)
-        found += at_source.findings_of_return(back.subtask(made.source_id))
+        found += findings_of_way_back(subtask, ends.at_source, acts_twice)
+        found += findings_of_return(back.subtask(made.source_id))
         return found, made
 
     def findings_of(self, kept: WayBackTask, acts_twice: Collection[str] = ()) -> list[Finding]:
@@ -93,7 +93,7 @@ class WayBack:
             return [Finding("way back", error.message, error.workaround)]
         ends = TaskEnds.of(subtask)
         found = findings_of_kept(subtask, ends, back, stops=bool(kept.source))
-        return found + at_source.findings_of_way_back(subtask, ends.at_source, acts_twice)
+        return found + findings_of_way_back(subtask, ends.at_source, acts_twice)
 
     def _there(self, made: WayBackFiles) -> list[Finding]:
         """What has these names already."""
@@ -138,7 +138,7 @@ class WayBack:
     def _demand_nothing_acts(self, acts_twice: Collection[str]) -> None:
         """Raise DMError where triggers or events have come to the source since they were looked for."""
         subtask = self._known()[2]
-        found = at_source.findings_of_way_back(subtask, at_source.wanted_tables(subtask), acts_twice)
+        found = findings_of_way_back(subtask, at_source.wanted_tables(subtask), acts_twice)
         stops = [each for each in found if each.stops]
         if stops:
             why = "; ".join(f"{each.says} ({each.mend})" for each in stops)

@@ -19,7 +19,7 @@ from dm.mysql.schema.index_definition import IndexDefinition, read_foreign_key, 
 from dm.mysql.schema.parse import charset_options, check_name, engine_name, options_of, words_of
 from dm.mysql.schema.partition import after_operation
 from dm.mysql.schema.table import Column
-from dm.mysql.schema.written_timestamps import with_its_digits, with_its_zone
+from dm.mysql.schema.time_default import with_its_digits, with_its_zone
 from dm.mysql.sql.cursor import Cursor
 from dm.mysql.sql.operation import (
     AddCheck,

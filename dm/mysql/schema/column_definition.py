@@ -12,7 +12,7 @@ from dm.mysql.binlog.charset import decoder_of, max_bytes
 from dm.mysql.schema.charset import Collated, binary_collation, collated
 from dm.mysql.schema.index_definition import IndexDefinition, read_references
 from dm.mysql.schema.table import Column, ForeignKey, IndexKind, IndexPart
-from dm.mysql.schema.written_timestamps import CURRENT_TIMESTAMP, with_its_digits, with_its_zone
+from dm.mysql.schema.time_default import CURRENT_TIMESTAMP, with_its_digits, with_its_zone
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.cursor import Clause, Cursor, NameRef
 from dm.mysql.types import DataType, column_type, is_known, read_type

@@ -12,7 +12,7 @@ from typing import Final
 from dm.errors import DMError
 from dm.mysql.binlog.charset import max_bytes
 from dm.mysql.schema.table import Column, ForeignKey, Index, TableSchema
-from dm.mysql.schema.written_timestamps import CURRENT_TIMESTAMP, digits_of
+from dm.mysql.schema.time_default import CURRENT_TIMESTAMP, digits_of
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.token import Token, tokenize
 from dm.mysql.types.temporal import INSTANT

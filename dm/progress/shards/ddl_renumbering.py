@@ -25,7 +25,7 @@ from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
 from dm.mysql.schema.joined_table import undergone
 from dm.mysql.schema.table import TableSchema, schema_from_json
-from dm.progress.shards.group import ANEW, EARLY, WITH_ITS_MODEL, GroupDdl, ShardTables
+from dm.progress.shards.group import ANEW, EARLY, WITH_ITS_MODEL, DdlState, GroupDdl, ShardTables
 from dm.progress.tables import SubtaskKey, reads
 from dm.session.answers import reads_answers
 
@@ -101,7 +101,7 @@ def put_before(
     """
     tables = ShardTables.of(key)
     opened = connection.query(
-        f"SELECT number, form, state = 'open' AND NOT skipped FROM {tables.ddl.sql}"
+        f"SELECT number, form, state = '{DdlState.OPEN}' AND NOT skipped FROM {tables.ddl.sql}"
         " WHERE t_schema = %s AND t_table = %s AND number >= %s ORDER BY number DESC",
         (*ddl.shard.target, number),
     )
@@ -141,7 +141,7 @@ def leave_out(connection: TargetConnection, key: SubtaskKey, target: TableName, 
     """
     tables, where = ShardTables.of(key), "t_schema = %s AND t_table = %s"
     connection.execute(
-        f"DELETE FROM {tables.ddl.sql} WHERE {where} AND number > %s AND number < %s AND state = 'open'",
+        f"DELETE FROM {tables.ddl.sql} WHERE {where} AND number > %s AND number < %s AND state = '{DdlState.OPEN}'",
         (*target, executed, number),
     )
     connection.execute(f"UPDATE {tables.group.sql} SET executed = %s WHERE {where}", (number - 1, *target))
@@ -153,7 +153,7 @@ _OF_TARGET = "t_schema = %s AND t_table = %s"
 def forget_passed(connection: TargetConnection, tables: ShardTables, target: TableName) -> None:
     """Forget the DDLs that all shards have passed."""
     connection.execute(
-        f"DELETE FROM {tables.ddl.sql} WHERE {_OF_TARGET} AND state = 'done' AND number <= %s",
+        f"DELETE FROM {tables.ddl.sql} WHERE {_OF_TARGET} AND state = '{DdlState.DONE}' AND number <= %s",
         (*target, _highest(connection, f"SELECT MIN(passed) FROM {tables.table.sql} WHERE {_OF_TARGET}", target)),
     )
 
@@ -163,7 +163,7 @@ def forget_unattended(connection: TargetConnection, tables: ShardTables, target:
     """Forget the DDLs that no shard is at, unless the target may have executed a part of one; under the latch."""
     there = f"SELECT MAX(ready) FROM {tables.table.sql} WHERE {_OF_TARGET} AND early IN (0, {WITH_ITS_MODEL})"
     last = max(executed, _highest(connection, there, target))
-    open_there = f"FROM {tables.ddl.sql} WHERE {_OF_TARGET} AND number > %s AND state = 'open'"
+    open_there = f"FROM {tables.ddl.sql} WHERE {_OF_TARGET} AND number > %s AND state = '{DdlState.OPEN}'"
     numbers = [int(row[0]) for row in connection.query(f"SELECT number {open_there}", (*target, last))]
     connection.execute(f"DELETE {open_there}", (*target, last))
     if executed + 1 not in numbers:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Final
 
 from dm.downstream.connection import TargetConnection
@@ -98,6 +98,16 @@ _HELD = """CREATE TABLE IF NOT EXISTS {table} (
     undecided LONGTEXT NOT NULL,
     PRIMARY KEY (id, s_schema, s_table)
 ) ENGINE=InnoDB {charset}"""
+
+
+class DdlState(StrEnum):
+    """How far a numbered DDL is at the target, as it is stored."""
+
+    OPEN = "open"  # shards arrive at it; the target has nothing of it
+    BEGUN = "begun"  # it waits for no shard any more; no piece is announced yet
+    EXECUTING = "executing"  # a piece is announced, and may have been executed
+    REFUSED = "refused"  # the target has refused the announced piece
+    DONE = "done"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from dm.progress.shards.group import (
     EARLY,
     WITH_ITS_MODEL,
     WITH_THE_HELD,
+    DdlState,
     Member,
     Shard,
     ShardGroup,
@@ -64,7 +65,7 @@ class ShardMembers:
         for shard in sorted(shards, key=lambda each: (each.target, each.table)):
             executed, schema = self.latched(connection, shard.target), structures(shard.table)
             forget_unattended(connection, self._tables, shard.target, executed)  # its progress may have been removed
-            if self.begun(connection, shard.target, executed):
+            if self.is_begun(connection, shard.target, executed):
                 raise DMError("shard-ddl-under-way", target=shard.target, source=self.key.source_id)
             self._let_in(connection, shard, executed, schema)
         connection.execute(
@@ -87,7 +88,7 @@ class ShardMembers:
         new = [each for each in {*known, *(given_up if state[0] == _JOINS_AGAIN else ())} if each.table not in members]
         for shard in sorted(new, key=lambda each: (each.target, each.table)):
             executed, schema = self.latched(connection, shard.target), structures(shard.table)
-            if self.begun(connection, shard.target, executed):
+            if self.is_begun(connection, shard.target, executed):
                 all_in = False
             else:
                 self._let_in(connection, shard, executed, schema)
@@ -199,7 +200,7 @@ class ShardMembers:
             f"SELECT state FROM {tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
             (*target, executed + 1),
         )
-        begun = any(str(state) != "open" for (state,) in states)
+        begun = any(str(state) != DdlState.OPEN for (state,) in states)
         return ShardGroup(executed, tuple(members), int(late[0][0]) == 0, begun, bool(states))
 
     @reads_own(lambda key: ShardTables.of(key).table)
@@ -236,11 +237,11 @@ class ShardMembers:
         return int(found[0][0])
 
     @reads_own(lambda key: ShardTables.of(key).ddl)
-    def begun(self, connection: TargetConnection, target: TableName, executed: int) -> bool:
+    def is_begun(self, connection: TargetConnection, target: TableName, executed: int) -> bool:
         """Whether the next DDL, or a part of it, may have been executed."""
         rows = connection.query(
             f"SELECT 1 FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s"
-            " AND state <> 'open'",
+            f" AND state <> '{DdlState.OPEN}'",
             (*target, executed + 1),
         )
         return bool(rows)

@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Final
 
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
@@ -42,11 +41,9 @@ from dm.mysql.schema.table import schema_to_json
 from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
 from dm.progress.shards.ddl_renumbering import count, forget_passed, leave_out, put_before, step_over
-from dm.progress.shards.group import GroupDdl, Shard, ShardGroup, ShardTables, Standing
+from dm.progress.shards.group import DdlState, GroupDdl, Shard, ShardGroup, ShardTables, Standing
 from dm.progress.shards.members import ShardMembers, Structure
 from dm.progress.tables import reading, reads_own, texts
-
-_BEGUN: Final = "begun"  # a DDL of which nothing is announced yet
 
 
 class ShardGroups(ShardMembers):
@@ -94,8 +91,8 @@ class ShardGroups(ShardMembers):
             return Standing.AGAIN if alone else Standing.OTHERS_MISSING
         return group.standing(self.key.source_id, shard.table, number)
 
-    def passed(self, connection: TargetConnection, shard: Shard) -> None:
-        """The shard has passed one more DDL; in the transaction that stores L after it."""
+    def store_passed(self, connection: TargetConnection, shard: Shard) -> None:
+        """Store that the shard has passed one more DDL; in the transaction that stores L after it."""
         self.latched(connection, shard.target)
         connection.execute(
             f"UPDATE {self._tables.table.sql} SET passed = passed + 1, ready = GREATEST(ready, passed), early = 0"
@@ -109,21 +106,21 @@ class ShardGroups(ShardMembers):
         executed, number = self.latched(connection, shard.target), self._number(connection, shard)
         standing = self._standing(connection, shard, executed)
         if standing is Standing.COMPLETE:
-            if number > executed + 1 and not self.begun(connection, shard.target, executed):
+            if number > executed + 1 and not self.is_begun(connection, shard.target, executed):
                 leave_out(connection, self.key, shard.target, executed, number)
             connection.execute(
-                f"UPDATE {self._tables.ddl.sql} SET state = '{_BEGUN}'"
-                " WHERE t_schema = %s AND t_table = %s AND number = %s AND state = 'open'",
+                f"UPDATE {self._tables.ddl.sql} SET state = '{DdlState.BEGUN}'"
+                f" WHERE t_schema = %s AND t_table = %s AND number = %s AND state = '{DdlState.OPEN}'",
                 (*shard.target, number),
             )
         return standing
 
-    def between(self, connection: TargetConnection, target: TableName) -> bool:
+    def is_next_begun(self, connection: TargetConnection, target: TableName) -> bool:
         """Whether the next DDL, or a part of it, may have been executed; locks the group."""
-        return self.begun(connection, target, self.latched(connection, target))
+        return self.is_begun(connection, target, self.latched(connection, target))
 
     @reads_own(lambda key: ShardTables.of(key).ddl)
-    def skipped(self, connection: TargetConnection, shard: Shard) -> bool:
+    def is_skipped(self, connection: TargetConnection, shard: Shard) -> bool:
         """Whether a person has said that the shard's next DDL is not to be executed; needs no transaction."""
         rows = connection.query(
             f"SELECT skipped FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
@@ -132,26 +129,27 @@ class ShardGroups(ShardMembers):
         return bool(rows and rows[0][0])
 
     @reads_own(lambda key: ShardTables.of(key).ddl)
-    def announced(self, connection: TargetConnection, shard: Shard, end: Position) -> Intent | None:
+    def announced_piece(self, connection: TargetConnection, shard: Shard, end: Position) -> Intent | None:
         """The announced piece of the shard's next DDL, by whichever source; needs no transaction."""
         rows = connection.query(
             "SELECT piece, statement, connection_id, structure_before, structure_after, state"
             f" FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s"
-            f" AND state NOT IN ('open', '{_BEGUN}')",
+            f" AND state NOT IN ('{DdlState.OPEN}', '{DdlState.BEGUN}')",
             (*shard.target, self._number(connection, shard)),
         )
         if not rows:
             return None
         piece, statement, number, before, after, state = rows[0]
         structures = load_structures(str(before)), load_structures(str(after))
-        return Intent(end, int(piece), str(statement), int(number), *structures, state == "refused")
+        return Intent(end, int(piece), str(statement), int(number), *structures, state == DdlState.REFUSED)
 
     def announce(self, connection: TargetConnection, shard: Shard, intent: Intent) -> None:
         """Store the piece about to be executed; earlier pieces are done."""
         number = self._unexecuted(connection, shard)
         connection.execute(
-            f"UPDATE {self._tables.ddl.sql} SET state = 'executing', piece = %s, statement = %s, connection_id = %s,"
-            " structure_before = %s, structure_after = %s WHERE t_schema = %s AND t_table = %s AND number = %s",
+            f"UPDATE {self._tables.ddl.sql} SET state = '{DdlState.EXECUTING}', piece = %s, statement = %s,"
+            " connection_id = %s, structure_before = %s, structure_after = %s"
+            " WHERE t_schema = %s AND t_table = %s AND number = %s",
             (
                 intent.piece,
                 intent.statement,
@@ -163,22 +161,24 @@ class ShardGroups(ShardMembers):
             ),
         )
 
-    def refused(self, connection: TargetConnection, shard: Shard) -> None:
+    def store_refused(self, connection: TargetConnection, shard: Shard) -> None:
         """Store that the target refused the announced piece."""
         number = self._unexecuted(connection, shard)
         connection.execute(
-            f"UPDATE {self._tables.ddl.sql} SET state = 'refused' WHERE t_schema = %s AND t_table = %s AND number = %s",
+            f"UPDATE {self._tables.ddl.sql} SET state = '{DdlState.REFUSED}'"
+            " WHERE t_schema = %s AND t_table = %s AND number = %s",
             (*shard.target, number),
         )
 
-    def executed(self, connection: TargetConnection, shard: Shard, schema: Structure) -> None:
+    def store_executed(self, connection: TargetConnection, shard: Shard, schema: Structure) -> None:
         """Store that the shard's next DDL is done, and the shard's structure after it."""
         number = self._unexecuted(connection, shard)
         for member in self.group(connection, shard.target).members:
             if member.beyond:
                 count(connection, self._tables, member.source_id, member.table, number)
         connection.execute(
-            f"UPDATE {self._tables.ddl.sql} SET state = 'done' WHERE t_schema = %s AND t_table = %s AND number = %s",
+            f"UPDATE {self._tables.ddl.sql} SET state = '{DdlState.DONE}'"
+            " WHERE t_schema = %s AND t_table = %s AND number = %s",
             (*shard.target, number),
         )
         connection.execute(

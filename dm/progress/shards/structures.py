@@ -166,7 +166,7 @@ class ShardStructures:
             )
         self._set(connection, shard.table, structure_after=None if after is None else schema_to_json(after))
 
-    def passed(self, connection: TargetConnection, shard: Shard, schema: TableSchema | None) -> None:
+    def store_passed(self, connection: TargetConnection, shard: Shard, schema: TableSchema | None) -> None:
         """Store that the shard is past a DDL that all had to arrive at, in the transaction that stores L after it."""
         self._set(
             connection,
@@ -188,7 +188,7 @@ class ShardStructures:
                 self._set(connection, schema.name, structure=schema_to_json(schema))
 
     @reads_own(lambda key: ShardTables.of(key).table)
-    def executed(self, connection: TargetConnection, shard: Shard) -> None:
+    def store_executed(self, connection: TargetConnection, shard: Shard) -> None:
         """A DDL that all had to arrive at is executed; in the transaction that counts it, in the target's turn.
 
         If it changes a DEFAULT, a waived shard that lacks the column has rows with the old default.
@@ -300,10 +300,10 @@ class NoStructures:
     ) -> None:
         """Nothing."""
 
-    def executed(self, connection: TargetConnection, shard: Shard) -> None:
+    def store_executed(self, connection: TargetConnection, shard: Shard) -> None:
         """Nothing."""
 
-    def passed(self, connection: TargetConnection, shard: Shard, schema: TableSchema | None) -> None:
+    def store_passed(self, connection: TargetConnection, shard: Shard, schema: TableSchema | None) -> None:
         """Nothing."""
 
     def learn(self, connection: TargetConnection, schemas: Iterable[TableSchema]) -> None:

@@ -271,7 +271,7 @@ class OptimisticGate(ShardGate):
 
         def act(connection: TargetConnection) -> None:
             survey = self._surveyed(connection, shard, "", [column.name for column in target.columns])
-            if self._groups.between(connection, shard.target):  # a DDL is begun, and its executor has gone
+            if self._groups.is_next_begun(connection, shard.target):  # a DDL is begun, and its executor has gone
                 self._groups.waits(connection, shard, self.reading.held)
                 self._structures.learn_early(connection, created)
                 return

@@ -93,7 +93,7 @@ class GroupAnnouncements:
     def write_refusal(self) -> None:
         """Store that the target refused the announced piece."""
         groups = self._gate.reading.groups
-        self._gate.store(lambda connection: groups.refused(connection, self._shard))
+        self._gate.store(lambda connection: groups.store_refused(connection, self._shard))
 
 
 class ShardGate:
@@ -169,7 +169,7 @@ class ShardGate:
             passed()
 
         groups = self.reading.groups
-        intent = self._progress.ask(lambda connection: groups.announced(connection, shard, end))
+        intent = self._progress.ask(lambda connection: groups.announced_piece(connection, shard, end))
         faults.hit("shard.begun")
         self._schemas.invalidate_all()
         by_hand = any(isinstance(step, Execute) and step.by_hand for step in planned.steps)
@@ -372,8 +372,10 @@ class ShardGate:
             self.store(lambda connection: begun.append(groups.begin(connection, shard)))
             standing = begun[0]  # a shard may have joined or changed in between
         # A begun DDL can't be skipped any more, so nothing changes between this look and the execution.
-        if standing is Standing.COMPLETE and self._progress.ask(lambda connection: groups.skipped(connection, shard)):
-            self.store(lambda connection: groups.executed(connection, shard, None))
+        if standing is Standing.COMPLETE and self._progress.ask(
+            lambda connection: groups.is_skipped(connection, shard)
+        ):
+            self.store(lambda connection: groups.store_executed(connection, shard, None))
             faults.hit("unlock.skipped")
             standing = Standing.EXECUTED
         if standing is not Standing.COMPLETE:
@@ -381,8 +383,8 @@ class ShardGate:
         return standing
 
     def _executed(self, shard: Shard, schema: TableSchema | None, connection: TargetConnection) -> None:
-        self.reading.structures.executed(connection, shard)
-        self.reading.groups.executed(connection, shard, schema)
+        self.reading.structures.store_executed(connection, shard)
+        self.reading.groups.store_executed(connection, shard, schema)
 
     def demand_same_values(self, shard: Shard, intent: Intent) -> None:
         """Raise DMError if shards may differ in the values of a new column."""
@@ -426,8 +428,8 @@ class ShardGate:
         groups, structures = self.reading.groups, self.reading.structures
 
         def passed(connection: TargetConnection) -> None:
-            groups.passed(connection, shard)
-            structures.passed(connection, shard, self._tracker.get(shard.table))
+            groups.store_passed(connection, shard)
+            structures.store_passed(connection, shard, self._tracker.get(shard.table))
 
         return lambda connection: self.reading.claimed(connection, passed)
 

@@ -14,7 +14,7 @@ from dm.rules import TableRules
 from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, connect, fetch
 from dm.text import counted
-from dm.tools.cutover.source import Finding
+from dm.tools.cutover.findings import Finding
 from dm.tools.diff.planner import why_not_compared
 
 

@@ -48,7 +48,7 @@ from dm.rules.table_rules import TableRules
 from dm.sourcelog.upstream.connection import connect
 from dm.sourcelog.upstream.facts import binlog_end, list_tables, read_facts
 from dm.text import counted
-from dm.tools.cutover.source import Finding
+from dm.tools.cutover.findings import Finding
 from dm.unit import JSON
 from dm.verbs.declaration import ConfigFile
 

@@ -10,17 +10,17 @@ from dm.config.written import as_yaml
 from dm.errors import DMError
 from dm.unit import JSON
 from dm.worker.dm_openapi.source_shapes import DMPurge, DMSource, RelayConfig
-from dm.worker.dm_openapi.task_file import security_in, security_of
+from dm.worker.dm_openapi.task_file import security_as_file, security_as_shape
 from dm.worker.dm_openapi.task_shapes import TargetDatabase
 
 
-def source_file(source: DMSource) -> str:
+def source_as_file(source: DMSource) -> str:
     """The source file of a source in the shape. What is wrong with it is found where it is read."""
     login: dict[str, JSON] = {
         "host": source.host, "port": source.port, "user": source.user, "password": source.password or "",
     }  # fmt: skip
     if source.security is not None and source.security.says_something:
-        login["security"] = security_of(source.security)
+        login["security"] = security_as_file(source.security)
     relay, purge = source.relay_config or RelayConfig(), source.purge or DMPurge()
     relays: dict[str, JSON] = {
         "enable-relay": relay.enable_relay, "relay-dir": relay.relay_dir,
@@ -42,12 +42,13 @@ def source_file(source: DMSource) -> str:
     )
 
 
-def told_source(config: SourceConfig) -> DMSource:
+def source_as_shape(config: SourceConfig) -> DMSource:
     """What the shape can say of a source file, its password in clear; `keys_without_field` names the rest."""
     source = DMSource(
         source_name=config.source_id, host=config.endpoint.host, port=config.endpoint.port,
         user=config.endpoint.user, password=config.endpoint.password.get_secret_value(),
-        enable_gtid=config.enable_gtid, flavor=config.flavor or None, security=security_in(config.endpoint.security),
+        enable_gtid=config.enable_gtid, flavor=config.flavor or None,
+        security=security_as_shape(config.endpoint.security),
         purge=DMPurge(
             interval=config.purge.interval, expires=config.purge.expires, remain_space=config.purge.remain_space
         ),
@@ -64,7 +65,7 @@ _NOT_COMPARED: Final[dict[str, Any]] = {"endpoint": {"password", "session_places
 
 def _keys_without_field(config: SourceConfig, source: DMSource) -> list[str]:
     try:
-        again = read_source(source_file(source.model_copy(update={"password": ""})), environ={})
+        again = read_source(source_as_file(source.model_copy(update={"password": ""})), environ={})
     except DMError as error:
         return [f"some (what is left is no source: {error.message})"]
     before, after = (each.model_dump(exclude=_NOT_COMPARED, context={"reveal": True}) for each in (config, again))

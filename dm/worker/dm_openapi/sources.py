@@ -15,7 +15,7 @@ from dm.verbs.relays import PurgeRelay, StartRelay, StopRelay
 from dm.verbs.sources import CreateSources, ShowSources, StopSources, UpdateSources
 from dm.verbs.tasks import PauseTask, ResumeTask, StopTask
 from dm.worker.dm_openapi.operation import OpenAPIRequests, operation
-from dm.worker.dm_openapi.source_file import source_file, told_source, with_secrets
+from dm.worker.dm_openapi.source_file import source_as_file, source_as_shape, with_secrets
 from dm.worker.dm_openapi.source_shapes import (
     CreateSourceRequest,
     DisableRelayRequest,
@@ -55,7 +55,7 @@ class SourceRequests(OpenAPIRequests):
         asked, wish = body.source, body.worker_name or ""
         if wish and self._means.others is None:
             self._demand_worker("a source on worker", asked.source_name, wish)
-        self._do(CreateSources(files=(self._file(f"source {asked.source_name}", source_file(asked)),), worker=wish))
+        self._do(CreateSources(files=(self._file(f"source {asked.source_name}", source_as_file(asked)),), worker=wish))
         self._registry.set_enabled(asked.source_name, enabled=asked.enable)
         return self._told(asked.source_name)
 
@@ -103,13 +103,13 @@ class SourceRequests(OpenAPIRequests):
         return self._told(source_name)
 
     def _update(self, source: DMSource) -> None:
-        known = told_source(self._config(source.source_name))
+        known = source_as_shape(self._config(source.source_name))
         if keys := known.keys_without_field:
             instead = "dmctl operate-source update <file>"
             raise DMError(
                 "openapi-without-field", what=f"source {source.source_name}", keys=", ".join(keys), instead=instead
             )
-        text = source_file(with_secrets(source, known))
+        text = source_as_file(with_secrets(source, known))
         self._do(UpdateSources(files=(self._file(f"source {source.source_name}", text),)))
 
     def _prepared(self) -> dict[str, Sequence[str]]:
@@ -176,7 +176,7 @@ class SourceRequests(OpenAPIRequests):
         said = body or EnableRelayRequest()
         self._demand_worker("a relay on worker", source_name, *(said.worker_name_list or ()))
         if said.changes:
-            source = told_source(self._config(source_name))
+            source = source_as_shape(self._config(source_name))
             known = source.relay_config or RelayConfig()
             given = said.model_dump(exclude={"worker_name_list"}, exclude_none=True)
             if (wanted := known.model_copy(update=given)) != known:
@@ -221,7 +221,7 @@ class SourceRequests(OpenAPIRequests):
             problem = [f"all: its file can't be understood ({config.message})"]
             told = DMSource(source_name=name, host="", port=0, user="", keys_without_field=problem)
         else:
-            told = told_source(config)
+            told = source_as_shape(config)
         shown: dict[str, Any] = {
             "password": MASK, "security": None, "enable": name not in self._registry.disabled_sources(),
         }  # fmt: skip

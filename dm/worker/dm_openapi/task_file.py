@@ -1,4 +1,4 @@
-"""A task in DM's OpenAPI shape and as a task file: both directions.
+"""A task in DM's OpenAPI shape and as a task file: both directions, `.._as_file` and `.._as_shape`.
 
 DM's shape has one list of rules where a task file has three: which tables take part (`block-allow-list`), where they go
 (`routes`), what is left out of them (`filters`). A rule of a table becomes an entry of each, with the same patterns; on
@@ -179,19 +179,19 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return free
 
 
-def task_file(task: DMTask) -> str:
+def task_as_file(task: DMTask) -> str:
     """The task file of a task in the shape; raises DMError. What is wrong with it is found where it is read."""
     one = normal(task)
     full, incremental = one.source_config.full_migrate_conf, one.source_config.incr_migrate_conf
     assert full is not None
     assert incremental is not None
-    lists, routes, filters, instances = _of_rules(one)
+    lists, routes, filters, instances = _rules_as_file(one)
     target = one.target_config
     login: dict[str, JSON] = {
         "host": target.host, "port": target.port, "user": target.user, "password": target.password or "",
     }  # fmt: skip
     if target.security is not None:
-        login["security"] = security_of(target.security)
+        login["security"] = security_as_file(target.security)
     loader = {"pool-size": full.import_threads, "dir": full.data_dir, "on-duplicate-logical": one.on_duplicate}
     dumper = {"threads": full.export_threads}
     sections: dict[str, JSON] = {
@@ -208,14 +208,14 @@ def task_file(task: DMTask) -> str:
            {"block-allow-list": lists, "routes": routes, "filters": filters}.items() if value},
         "mydumpers": {_SECTION: {**dumper, **({"extra-args": f"--consistency {full.consistency}"}
                                               if full.consistency else {})}},
-        "loaders": {_SECTION: {**loader, **_physical(task)}},
+        "loaders": {_SECTION: {**loader, **_physical_as_file(task)}},
         "syncers": {_SECTION: {"worker-count": incremental.repl_threads,
                                **({"batch": incremental.repl_batch} if incremental.repl_batch else {})}},
     }  # fmt: skip
     return as_yaml(sections)
 
 
-def _physical(task: DMTask) -> dict[str, JSON]:
+def _physical_as_file(task: DMTask) -> dict[str, JSON]:
     """What asks for TiDB's physical import: the reader of the file says what of it is refused."""
     full = task.source_config.full_migrate_conf
     if full is None:
@@ -231,7 +231,7 @@ def _physical(task: DMTask) -> dict[str, JSON]:
     return {key: value for key, value in named.items() if value}
 
 
-def security_of(security: DMSecurity) -> JSON:
+def security_as_file(security: DMSecurity) -> JSON:
     """As a file has it."""
     parts = {"ssl-ca": security.ssl_ca_content, "ssl-cert": security.ssl_cert_content,
              "ssl-key": security.ssl_key_content}  # fmt: skip
@@ -239,16 +239,16 @@ def security_of(security: DMSecurity) -> JSON:
     return {**said, **({"cert-allowed-cn": [*security.cert_allowed_cn]} if security.cert_allowed_cn else {})}
 
 
-def _of_rules(task: DMTask) -> tuple[dict[str, JSON], dict[str, JSON], dict[str, JSON], list[JSON]]:
+def _rules_as_file(task: DMTask) -> tuple[dict[str, JSON], dict[str, JSON], dict[str, JSON], list[JSON]]:
     """Lists, routes and filters by name, and the instances that name them."""
     lists, routes, filters = dict[str, JSON](), dict[str, JSON](), dict[str, JSON]()
     instances = list[JSON]()
     known = task.binlog_filter_rule or {}
     for source in task.source_config.source_conf:
         own = [rule for rule in task.table_migrate_rule if rule.source.source_name == source.source_name]
-        instance: dict[str, JSON] = {"source-id": source.source_name, **_start(source)}
+        instance: dict[str, JSON] = {"source-id": source.source_name, **_start_as_file(source)}
         if own:
-            lists[source.source_name] = _list(own)
+            lists[source.source_name] = _list_as_file(own)
             instance["block-allow-list"] = source.source_name
         goes, left_out = list[JSON](), list[JSON]()
         for rule in own:
@@ -257,11 +257,11 @@ def _of_rules(task: DMTask) -> tuple[dict[str, JSON], dict[str, JSON], dict[str,
                 patterns["table-pattern"] = rule.source.table
             if rule.target is not None:
                 name = f"{source.source_name}.{len(goes) + 1}"
-                routes[name] = {**patterns, **_route(rule.target)}
+                routes[name] = {**patterns, **_route_as_file(rule.target)}
                 goes.append(name)
             for shared in rule.binlog_filter_rule or ():
                 name = _free(shared, {*filters, *known}) if shared in filters else shared
-                filters[name] = {**patterns, **_filter(known[shared])}
+                filters[name] = {**patterns, **_filter_as_file(known[shared])}
                 left_out.append(name)
         named: dict[str, JSON] = {"route-rules": goes, "filter-rules": left_out}
         sections = ("mydumper-config-name", "loader-config-name", "syncer-config-name")
@@ -269,7 +269,7 @@ def _of_rules(task: DMTask) -> tuple[dict[str, JSON], dict[str, JSON], dict[str,
     return lists, routes, filters, instances
 
 
-def _start(source: TaskSourceConf) -> dict[str, JSON]:
+def _start_as_file(source: TaskSourceConf) -> dict[str, JSON]:
     meta: dict[str, JSON] = {
         "binlog-name": source.binlog_name, "binlog-pos": source.binlog_pos, "binlog-gtid": source.binlog_gtid,
     }  # fmt: skip
@@ -277,20 +277,20 @@ def _start(source: TaskSourceConf) -> dict[str, JSON]:
     return {"meta": said} if said else {}
 
 
-def _list(rules: list[TableMigrateRule]) -> JSON:
+def _list_as_file(rules: list[TableMigrateRule]) -> JSON:
     if not rules[0].source.table:
         return {"do-dbs": [rule.source.schema_ for rule in rules]}
     return {"do-tables": [{"db-name": rule.source.schema_, "tbl-name": rule.source.table} for rule in rules]}
 
 
-def _route(target: RuleTarget) -> dict[str, JSON]:
+def _route_as_file(target: RuleTarget) -> dict[str, JSON]:
     return {
         **({"target-schema": target.schema_} if target.schema_ else {}),
         **({"target-table": target.table} if target.table else {}),
     }
 
 
-def _filter(rule: BinlogFilterRule) -> dict[str, JSON]:
+def _filter_as_file(rule: BinlogFilterRule) -> dict[str, JSON]:
     return {
         **({"events": [*rule.ignore_event]} if rule.ignore_event else {}),
         **({"sql-pattern": [*rule.ignore_sql]} if rule.ignore_sql else {}),
@@ -299,20 +299,20 @@ def _filter(rule: BinlogFilterRule) -> dict[str, JSON]:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldTask:
+class ShapedTask:
     """A task in the shape, its password in clear, and the keys of the file that the shape has no field for."""
 
     task: DMTask
     keys: tuple[str, ...]
 
 
-def told_task(config: TaskConfig, sources: Mapping[str, SourceConfig]) -> ToldTask:
+def task_as_shape(config: TaskConfig, sources: Mapping[str, SourceConfig]) -> ShapedTask:
     """What the shape can say of a task file."""
-    task = _task_of(config)
-    return ToldTask(task, tuple(_keys_without_field(config, task, sources)))
+    task = _shape_of(config)
+    return ShapedTask(task, tuple(_keys_without_field(config, task, sources)))
 
 
-def _task_of(config: TaskConfig) -> DMTask:
+def _shape_of(config: TaskConfig) -> DMTask:
     first = config.mysql_instances[0]
     dumper, loader, syncer = config.dumper_of(first), config.loader_of(first), config.syncer_of(first)
     filters = dict[str, BinlogFilterRule]()
@@ -328,9 +328,9 @@ def _task_of(config: TaskConfig) -> DMTask:
         on_duplicate=loader.on_duplicate_logical,
         target_config=TargetDatabase(
             host=target.host, port=target.port, user=target.user, password=target.password.get_secret_value(),
-            security=security_in(target.security),
+            security=security_as_shape(target.security),
         ),
-        table_migrate_rule=[rule for each in config.mysql_instances for rule in _rules_in(config, each, filters)],
+        table_migrate_rule=[rule for each in config.mysql_instances for rule in _rules_as_shape(config, each, filters)],
         binlog_filter_rule=filters or None,
         source_config=TaskSourceConfig(
             full_migrate_conf=FullMigrateConf(
@@ -342,13 +342,13 @@ def _task_of(config: TaskConfig) -> DMTask:
             incr_migrate_conf=IncrMigrateConf(
                 repl_threads=first.syncer_thread or syncer.worker_count, repl_batch=syncer.batch
             ),
-            source_conf=[_source_conf(each) for each in config.mysql_instances],
+            source_conf=[_instance_as_shape(each) for each in config.mysql_instances],
         ),
         ignore_checking_items=[*config.ignore_checking_items] or None,
     )  # fmt: skip
 
 
-def _source_conf(instance: Instance) -> TaskSourceConf:
+def _instance_as_shape(instance: Instance) -> TaskSourceConf:
     meta = instance.meta
     if meta is None:
         return TaskSourceConf(source_name=instance.source_id)
@@ -358,7 +358,7 @@ def _source_conf(instance: Instance) -> TaskSourceConf:
     )  # fmt: skip
 
 
-def security_in(security: FileSecurity | None) -> DMSecurity | None:
+def security_as_shape(security: FileSecurity | None) -> DMSecurity | None:
     """As the shape has it; of certificates that are files nothing, since an answer would show them."""
     if security is None:
         return None
@@ -375,7 +375,7 @@ def security_in(security: FileSecurity | None) -> DMSecurity | None:
     return told if told.says_something else None
 
 
-def _rules_in(
+def _rules_as_shape(
     config: TaskConfig, instance: Instance, filters: dict[str, BinlogFilterRule]
 ) -> Iterator[TableMigrateRule]:
     lists = config.block_allow_list.get(instance.block_allow_list)
@@ -393,11 +393,11 @@ def _rules_in(
         yield TableMigrateRule(
             source=RuleSource(source_name=instance.source_id, schema=schema, table=table),
             target=RuleTarget(schema=goes[0].target_schema, table=goes[0].target_table or None) if goes else None,
-            binlog_filter_rule=[_filter_in(config, name, filters) for name in left_out] or None,
+            binlog_filter_rule=[_filter_as_shape(config, name, filters) for name in left_out] or None,
         )
 
 
-def _filter_in(config: TaskConfig, name: str, filters: dict[str, BinlogFilterRule]) -> str:
+def _filter_as_shape(config: TaskConfig, name: str, filters: dict[str, BinlogFilterRule]) -> str:
     """The name of a filter of this content; it is put to the others."""
     rule = config.filters[name]
     one = BinlogFilterRule(ignore_event=[*rule.events] or None, ignore_sql=[*rule.sql_pattern] or None)
@@ -425,7 +425,7 @@ _FILE_KEYS: Final = {
 def _keys_without_field(config: TaskConfig, task: DMTask, sources: Mapping[str, SourceConfig]) -> list[str]:
     shown = task.target_config.model_copy(update={"password": ""})
     try:
-        again = read_task(task_file(task.model_copy(update={"target_config": shown})), sources, environ={})
+        again = read_task(task_as_file(task.model_copy(update={"target_config": shown})), sources, environ={})
     except DMError as error:
         return [f"some (what is left is no task: {error.message})"]
     found = set[str]()

@@ -20,7 +20,7 @@ from dm.verbs.updates import UpdateTask
 from dm.worker.configuration import sources_of
 from dm.worker.dm_openapi.operation import OpenAPIRequests, operation
 from dm.worker.dm_openapi.source_file import with_secrets
-from dm.worker.dm_openapi.task_file import ToldTask, invalid, task_file, told_task
+from dm.worker.dm_openapi.task_file import ShapedTask, invalid, task_as_file, task_as_shape
 from dm.worker.dm_openapi.task_shapes import (
     ConverterRequest,
     ConverterResponse,
@@ -93,7 +93,7 @@ class TaskRequests(OpenAPIRequests):
             if body.task.name in self._names():
                 sources = ", ".join(self._known(body.task.name).sources)
                 raise DMError("task-exists", task=body.task.name, sources=sources)
-            file = self._file(f"task {body.task.name}", task_file(body.task))
+            file = self._file(f"task {body.task.name}", task_as_file(body.task))
             checked = self._checked(file)
             self._registry.put_prepared_task(body.task.name, file)
             return self._operated(body.task.name, checked)
@@ -139,7 +139,7 @@ class TaskRequests(OpenAPIRequests):
             told = self._demand_told(task_name, known)
             target = with_secrets(body.task.target_config, told.target_config)
             task = body.task.model_copy(update={"target_config": target})
-            file = self._file(f"task {task_name}", task_file(task))
+            file = self._file(f"task {task_name}", task_as_file(task))
             if known.stages:
                 self._do(UpdateTask(task="", file=file, look=False))
                 return self._operated(task_name, "")
@@ -255,9 +255,9 @@ class TaskRequests(OpenAPIRequests):
         """Turn a task into a task file, or a task file into a task; nothing is kept."""
         if (body.task is None) == (body.task_config_file is None):
             raise invalid("one of `task` and `task_config_file` has to be given", "give the one that is to be turned")
-        text = body.task_config_file if body.task is None else task_file(_unmasked(body.task))
+        text = body.task_config_file if body.task is None else task_as_file(_unmasked(body.task))
         config = self._read.task(self._file("the task file", text or ""), self._sources())[0]
-        told = told_task(config, self._sources())
+        told = task_as_shape(config, self._sources())
         _demand_all(f"task {config.name}", told, "dmctl start-task <file>")
         return ConverterResponse(task=without_secrets(told.task), task_config_file=text or "")
 
@@ -298,12 +298,12 @@ class TaskRequests(OpenAPIRequests):
                 yield name, error
 
     def _demand_told(self, name: str, known: KnownTask) -> DMTask:
-        told = told_task(known.understood, self._sources())
+        told = task_as_shape(known.understood, self._sources())
         _demand_all(f"task {name}", told, "dmctl update-task <file>")
         return told.task
 
     def _told(self, name: str, known: KnownTask, statuses: list[SubTaskStatus] | None) -> DMTask:
-        told = told_task(known.understood, self._sources())
+        told = task_as_shape(known.understood, self._sources())
         shown: dict[str, Any] = {"status_list": statuses, "keys_without_field": [*told.keys] or None}
         return without_secrets(told.task).model_copy(update=shown)
 
@@ -341,7 +341,7 @@ class TaskRequests(OpenAPIRequests):
         return self._wanted(task, source) == ("Paused", "paused")
 
 
-def _demand_all(what: str, told: ToldTask, instead: str) -> None:
+def _demand_all(what: str, told: ShapedTask, instead: str) -> None:
     if told.keys:
         raise DMError("openapi-without-field", what=what, keys=", ".join(told.keys), instead=instead)
 

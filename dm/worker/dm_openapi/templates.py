@@ -8,7 +8,7 @@ from dm.errors import DMError
 from dm.verbs.declaration import CHANGES, READS, Verb
 from dm.worker.dm_openapi.operation import OpenAPIRequests, operation
 from dm.worker.dm_openapi.source_file import with_secrets
-from dm.worker.dm_openapi.task_file import invalid, normal, task_file
+from dm.worker.dm_openapi.task_file import invalid, normal, task_as_file
 from dm.worker.dm_openapi.task_shapes import DMTask, FailedTemplate, TaskList, TemplateImport, TemplateImportRequest
 from dm.worker.dm_openapi.tasks import TaskRequests, without_secrets
 from dm.worker.work import Means, Work
@@ -74,7 +74,7 @@ class TemplateRequests(OpenAPIRequests):
     def _keep(self, task: DMTask) -> DMTask:
         """Keep one that can be a task file; raises DMError."""
         kept = normal(task)
-        self._read.task(self._file(f"template {task.name}", task_file(kept)), None)
+        self._read.task(self._file(f"template {task.name}", task_as_file(kept)), None)
         self._registry.put_template(task.name, _stored(kept))
         return without_secrets(kept)
 

@@ -12,9 +12,9 @@ from dm.ident import TableName
 from dm.tools.cutover import source as at_source
 from dm.tools.cutover.ahead import counter_findings, proof_findings, told_seconds
 from dm.tools.cutover.driver import Driver
+from dm.tools.cutover.findings import Finding, findings
 from dm.tools.cutover.machine import OVER, UNDOABLE, CutOverState, WayBackTask, given
 from dm.tools.cutover.record import CutOverRow
-from dm.tools.cutover.source import Finding
 from dm.unit import JSON
 from dm.verbs import cutover as declared
 from dm.verbs.cutover import demand_prove
@@ -294,7 +294,7 @@ class CutOverVerbs(VerbWork):
         tables = dict[str, list[TableName]]()
         for one in subtasks:
             try:
-                found += at_source.findings(one, fences=not asked.hook)
+                found += findings(one, fences=not asked.hook)
                 tables[one.source_id] = at_source.wanted_tables(one)
                 found += counter_findings(one, tables[one.source_id])
             except DMError as error:

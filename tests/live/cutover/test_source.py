@@ -14,12 +14,11 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.mysql.dialect import Flavor
 from dm.sourcelog.upstream.connection import connect, fetch
+from dm.tools.cutover.findings import findings, findings_of_way_back
 from dm.tools.cutover.source import (
     close,
     closed,
     end,
-    findings,
-    findings_of_way_back,
     modes,
     reopen,
     server_of,

@@ -75,12 +75,12 @@ class Side:
     def passes(self, shard: Shard) -> None:
         """A shard is behind it."""
         with claimed(self.connection, self.claim):
-            self.groups.passed(self.connection, shard)
+            self.groups.store_passed(self.connection, shard)
 
     def executes(self, shard: Shard) -> None:
         """All of the DDL is done."""
         with claimed(self.connection, self.claim):
-            self.groups.executed(self.connection, shard, None)
+            self.groups.store_executed(self.connection, shard, None)
 
 
 @contextmanager
@@ -134,11 +134,11 @@ def test_what_was_announced_is_found_by_whoever_has_the_turn_next(
         two.join(C)
         one.arrive(ddl(A))
         two.arrive(ddl(C))
-        assert two.groups.announced(two.connection, C, END) is None
+        assert two.groups.announced_piece(two.connection, C, END) is None
         intent = Intent(END, 0, "ALTER TABLE t ADD x INT", 17, {T: None}, {T: None})
         with claimed(one.connection, one.claim):
             one.groups.announce(one.connection, A, intent)
-        assert two.groups.announced(two.connection, C, END) == intent
+        assert two.groups.announced_piece(two.connection, C, END) == intent
         two.executes(C)
         with pytest.raises(DMError) as caught, claimed(one.connection, one.claim):
             one.groups.announce(one.connection, A, intent)
@@ -339,16 +339,16 @@ def test_a_ddl_that_is_being_executed_can_not_be_skipped(target: ThrowawayServer
         one.join(A)
         two.join()
         one.arrive(ddl(A))
-        assert not one.groups.skipped(one.connection, A)
+        assert not one.groups.is_skipped(one.connection, A)
         with claimed(one.connection, one.claim):
             one.groups.announce(one.connection, A, Intent(END, 0, "ALTER TABLE t ADD x INT", 17, {T: None}, {T: None}))
         with pytest.raises(DMError) as caught:
             unlock(one.connection, one.key, T, lambda _: True, skip=True)
         assert caught.value.name == "shard-lock-resolving"
         with claimed(one.connection, one.claim):
-            one.groups.refused(one.connection, A)
+            one.groups.store_refused(one.connection, A)
         unlock(one.connection, one.key, T, lambda _: True, skip=True)
-        assert one.groups.skipped(one.connection, A)
+        assert one.groups.is_skipped(one.connection, A)
 
 
 def table(shard: Shard, *columns: str) -> TableSchema:
@@ -381,7 +381,7 @@ def test_a_table_created_with_a_structure_to_come_is_early(target: ThrowawayServ
         assert two.groups.look(two.connection, C) is Standing.OTHERS_MISSING
         assert one.arrive(ddl(A)) is Standing.COMPLETE  # it is there already
         with claimed(one.connection, one.claim):
-            one.groups.executed(one.connection, A, table(A, "id", "x"))
+            one.groups.store_executed(one.connection, A, table(A, "id", "x"))
         assert two.groups.look(two.connection, C) is Standing.EXECUTED
         with claimed(two.connection, two.claim):
             assert two.groups.created(two.connection, C, table(C, "id", "x"))  # its CREATE TABLE is read again
@@ -403,7 +403,7 @@ def test_nobody_joins_behind_a_ddl_that_is_begun(target: ThrowawayServer, schema
         assert two.arrive(ddl(C)) is Standing.COMPLETE
         with claimed(one.connection, one.claim):
             assert one.groups.begin(one.connection, A) is Standing.COMPLETE
-        assert one.groups.announced(one.connection, A, END) is None
+        assert one.groups.announced_piece(one.connection, A, END) is None
         with claimed(two.connection, two.claim):
             assert not two.groups.created(two.connection, D, table(D, "id"))  # its rows would meet what comes
         assert two.groups.look(two.connection, C) is Standing.COMPLETE

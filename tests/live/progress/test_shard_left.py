@@ -40,7 +40,7 @@ def executes(side: Side, shard: Shard, *columns: str) -> None:
     """All of the DDL is done."""
     with claimed(side.connection, side.claim):
         assert side.groups.begin(side.connection, shard) is Standing.COMPLETE
-        side.groups.executed(side.connection, shard, table(shard, *columns))
+        side.groups.store_executed(side.connection, shard, table(shard, *columns))
 
 
 def look(side: Side, shard: Shard) -> Standing:
@@ -169,7 +169,7 @@ def test_a_shard_that_waits_for_a_moment_executes_no_ddl_that_is_gone(
         give_up(two.connection, one.key, A.table)
         with claimed(two.connection, two.claim):
             assert two.groups.begin(two.connection, C) is Standing.AGAIN
-        assert two.groups.announced(two.connection, C, END) is None
+        assert two.groups.announced_piece(two.connection, C, END) is None
 
 
 def test_a_ddl_goes_with_the_progress_of_its_source(target: ThrowawayServer, schema: SchemaFactory) -> None:

@@ -88,8 +88,8 @@ class Staged(Side):
         for shard in shards:
             self._stages[shard] += 1
             with claimed(self.connection, self.claim):
-                self.groups.passed(self.connection, shard)
-                self._structures.passed(self.connection, shard, self._like(shard))
+                self.groups.store_passed(self.connection, shard)
+                self._structures.store_passed(self.connection, shard, self._like(shard))
 
     def begin(self, shard: Shard) -> Standing:
         """It is to be executed now."""

@@ -66,7 +66,7 @@ def arrive(connection: TargetConnection, key: SubtaskKey) -> object:
     )
     groups.ensure(connection, [SHARD.target])
     groups.waits_for(connection, SHARD)
-    groups.announced(connection, SHARD, PLACE)
+    groups.announced_piece(connection, SHARD, PLACE)
     groups.arrive(connection, GroupDdl(SHARD, "ADD a INT", ("ALTER TABLE s.t ADD a INT",)))
     return read_locks(connection, key)
 
@@ -76,7 +76,7 @@ def survey(connection: TargetConnection, key: SubtaskKey) -> object:
     structures = ShardStructures(key)
     ShardGroups(key).ensure(connection, [SHARD.target])
     ShardGroups(key).known(connection, SHARD.target)
-    structures.executed(connection, SHARD)
+    structures.store_executed(connection, SHARD)
     structures.others_have(connection, Shard(TableName("s", "u"), SHARD.target), ("a",))
     return structures.survey(connection, SHARD, "", ["a"])
 

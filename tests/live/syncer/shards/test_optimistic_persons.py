@@ -60,7 +60,7 @@ def test_what_is_begun_is_not_skipped_any_more(
 ) -> None:
     name = schema(upstream, target)
     (subtask,) = optimistic(name, [upstream], target)
-    answers, look = list[str](), ShardGroups.skipped
+    answers, look = list[str](), ShardGroups.is_skipped
 
     def look_and_skip(groups: ShardGroups, connection: TargetConnection, shard: Shard) -> bool:
         found = look(groups, connection, shard)
@@ -70,7 +70,7 @@ def test_what_is_begun_is_not_skipped_any_more(
             answers.append(error.name)
         return found
 
-    monkeypatch.setattr(ShardGroups, "skipped", look_and_skip)
+    monkeypatch.setattr(ShardGroups, "is_skipped", look_and_skip)
     with running_sync(subtask) as sync:
         sync.wait_synced()
         upstream.execute(*(f"ALTER TABLE {name}.{shard} ADD UNIQUE INDEX by_v (v)" for shard in ("s1", "s2")))

@@ -300,7 +300,7 @@ def test_a_ddl_is_executed_again_where_what_the_dead_one_announced_is_not_read(
 ) -> None:
     name = schema(*upstreams, target)
     _, second = after_the_last_one_died(upstreams, target, name, "shard.after_execute")
-    monkeypatch.setattr(ShardGroups, "announced", lambda *_: None)
+    monkeypatch.setattr(ShardGroups, "announced_piece", lambda *_: None)
     ended = RunningSync(second, None).wait_ended()
     assert isinstance(ended, DMError)
     assert "Duplicate column" in str(ended)

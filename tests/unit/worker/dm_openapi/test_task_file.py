@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from dm.config import SourceConfig, TaskConfig, read_source, read_task
 from dm.config.rules import ALIASES, EVENT_NAMES
 from dm.errors import DMError
-from dm.worker.dm_openapi.source_file import source_file, told_source, with_secrets
+from dm.worker.dm_openapi.source_file import source_as_file, source_as_shape, with_secrets
 from dm.worker.dm_openapi.source_shapes import DMPurge, DMSecurity, DMSource, RelayConfig
-from dm.worker.dm_openapi.task_file import normal, task_file, told_task
+from dm.worker.dm_openapi.task_file import normal, task_as_file, task_as_shape
 from dm.worker.dm_openapi.task_shapes import DMTask
 
 SOURCES = ("one", "two", "three")
@@ -29,7 +29,7 @@ def known(**files: str) -> dict[str, SourceConfig]:
 
 
 def read(task: DMTask) -> TaskConfig:
-    return read_task(task_file(task), known(), environ={})
+    return read_task(task_as_file(task), known(), environ={})
 
 
 NAMES = st.text("ab_$é Ж'\"#:-", min_size=1, max_size=6).map(str.strip).filter(lambda name: name not in ("", "~"))
@@ -136,13 +136,13 @@ def left_out(task: DMTask) -> list[tuple[Any, ...]]:
 
 
 def goes_over_and_comes_back(task: DMTask) -> None:
-    text, sources = task_file(task), known()
+    text, sources = task_as_file(task), known()
     config = read_task(text, sources, environ={})
-    told = told_task(config, sources)
+    told = task_as_shape(config, sources)
     assert told.keys == ()
     assert told.task == normal(task)
     assert normal(told.task) == told.task
-    assert task_file(told.task) == text
+    assert task_as_file(told.task) == text
     assert left_out(told.task) == left_out(task)
     for rule in task.table_migrate_rule:
         routes = config.subtask(rule.source.source_name).routes
@@ -182,7 +182,7 @@ filters:
 
 
 def test_a_file_of_a_person_is_told_with_its_names() -> None:
-    told = told_task(read_task(BASE, known()), known())
+    told = task_as_shape(read_task(BASE, known()), known())
     assert told.keys == ()
     assert [*(told.task.binlog_filter_rule or {})] == ["f"]
     assert told.task.target_config.password == "p"
@@ -212,7 +212,7 @@ def test_a_file_of_a_person_is_told_with_its_names() -> None:
 )
 def test_what_the_shape_has_no_field_for_is_named(key: str, before: str, after: str) -> None:
     assert before in BASE
-    told = told_task(read_task(BASE.replace(before, after), known()), known())
+    told = task_as_shape(read_task(BASE.replace(before, after), known()), known())
     assert key in told.keys
 
 
@@ -288,7 +288,7 @@ SOURCE = st.builds(
 @settings(max_examples=25)
 @given(SOURCE)
 def test_a_source_goes_into_a_file_and_comes_back(source: DMSource) -> None:
-    told = told_source(read_source(source_file(source), environ={}))
+    told = source_as_shape(read_source(source_as_file(source), environ={}))
     assert told.keys_without_field is None
     for name in ("source_name", "host", "port", "user", "password", "enable_gtid", "flavor"):
         assert getattr(told, name) == getattr(source, name)
@@ -296,12 +296,12 @@ def test_a_source_goes_into_a_file_and_comes_back(source: DMSource) -> None:
     assert (told.security is not None) == (source.security is not None and source.security.says_something)
     relay = source.relay_config or RelayConfig()
     assert told.relay_config == relay.model_copy(update={"enable_relay": bool(relay.enable_relay)})
-    assert source_file(told) == source_file(told_source(read_source(source_file(told), environ={})))
+    assert source_as_file(told) == source_as_file(source_as_shape(read_source(source_as_file(told), environ={})))
 
 
 @pytest.mark.parametrize("key", ["server-id: 7", "case-sensitive: true", "checker: {check-enable: false}"])
 def test_keys_of_a_source_without_a_field_are_named(key: str) -> None:
-    told = told_source(known(one=key)["one"])
+    told = source_as_shape(known(one=key)["one"])
     assert told.keys_without_field == [key.partition(":")[0]]
 
 
@@ -321,6 +321,6 @@ def test_an_update_that_brings_no_secret_keeps_those_of_before() -> None:
 def test_a_certificate_that_is_a_file_of_the_host_is_not_told(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text(PEM.replace("AAAA", "canary"))
     file = BASE.replace("password: p", f"password: p, security: {{ssl-ca: {tmp_path / 'ca.pem'}}}")
-    told = told_task(read_task(file, known()), known())
+    told = task_as_shape(read_task(file, known()), known())
     assert told.keys == ("target-database",)
     assert "canary" not in told.task.model_dump_json()
