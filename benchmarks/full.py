@@ -23,10 +23,11 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.measure import Comparison, Cost, Series, run_program, server_seconds, tree_seconds
+from benchmarks.measure import Comparison, Cost, Series, apart, run_program, server_seconds, tree_seconds
 from benchmarks.recording import SCHEMA, SOURCE_OPTIONS, TARGET_OPTIONS
 from benchmarks.spark_process import SparkProcess
 from benchmarks.workload import WORKLOADS, Transaction, narrow_rows, play, wide_rows
+from dm.config.endpoint import Endpoint, Security
 from dm.config.rules import BlockAllowList
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
@@ -149,9 +150,9 @@ class Servers:
         """A full task with defaults but for the size of a chunk and these options of `spark`."""
         config = SubtaskConfig(
             task=f"bench_{filled.schema}",
-            source=SourceConfig(source_id="bench", endpoint=endpoint_of(self.source)),
+            source=SourceConfig(source_id="bench", endpoint=_without_tls(self.source)),
             mode="full",
-            target=endpoint_of(self.target),
+            target=_without_tls(self.target),
             meta_schema=f"meta_{filled.schema}",
             block_allow_list=BlockAllowList(do_dbs=(filled.schema,)),
             clean_dump_file=False,
@@ -209,6 +210,10 @@ def place() -> Iterator[Place]:
     """Source, target and a Spark session."""
     with servers() as where, SparkProcess("benchmarks.full_ours") as ours:
         yield Place(where.source, where.target, where.directory, ours)
+
+
+def _without_tls(server: ThrowawayServer) -> Endpoint:
+    return endpoint_of(server).model_copy(update={"security": Security(get_server_public_key=True)})
 
 
 def _empty(directory: Path) -> Path:
@@ -307,7 +312,20 @@ class _Table:
 
 def measure(scale: float, rounds: int) -> Iterator[Comparison]:
     """Both tables, all programs in each round."""
-    with place() as where:
+    with servers() as where:
+        yield from _measure(where, scale, rounds)
+
+
+def measure_apart(scale: float, rounds: int) -> Iterator[Comparison]:
+    """The same with a processor for the client and another for both servers, one of which is at rest."""
+    with servers() as where, apart(where.source.pid, where.target.pid):
+        for found in _measure(where, scale, rounds):
+            yield found.apart(found.goal)
+
+
+def _measure(servers: Servers, scale: float, rounds: int) -> Iterator[Comparison]:
+    with SparkProcess("benchmarks.full_ours") as ours:
+        where = Place(servers.source, servers.target, servers.directory, ours)
         for table in (SYSBENCH, WIDE):
             began = time.monotonic()
             figures = _Table(fill(where.source, table, int(table.rows * scale)))

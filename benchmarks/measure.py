@@ -8,8 +8,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -47,6 +48,33 @@ def process_seconds(pid: int) -> float:
 def server_seconds(server: PrivateServer) -> float:
     """CPU seconds of a server so far."""
     return process_seconds(server.pid)
+
+
+@contextmanager
+def apart(*servers: int) -> Iterator[None]:
+    """The servers' processes run on the last processor, this thread and the programs that it starts on the others.
+
+    Raises RuntimeError on a machine with one processor.
+    """
+    every = os.sched_getaffinity(0)
+    last = {max(every)}
+    if every == last:
+        raise RuntimeError("client and servers share the only processor of this machine")
+    _hold(servers, last)
+    os.sched_setaffinity(0, every - last)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, every)
+        _hold(servers, every)
+
+
+def _hold(servers: Sequence[int], processors: Collection[int]) -> None:
+    """A thread has the processors of the thread that started it, so the second look finds what began meanwhile."""
+    for server in (*servers, *servers):
+        for thread in os.listdir(f"/proc/{server}/task"):
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread), processors)
 
 
 def stolen_seconds() -> tuple[float, float]:
@@ -154,6 +182,11 @@ class Comparison:
     # At least so many times the peer's, or at most so many times, or so much more at most.
     judged_by: Literal["ratio", "limit", "difference"] = "ratio"
     notes: Mapping[str, JSON] = field(default_factory=dict)
+
+    def apart(self, goal: float) -> Comparison:
+        """The same with a processor for the client and another for the servers."""
+        what = f"{self.what}, a processor each"
+        return replace(self, key=f"{self.key}.apart", what=what, goal=self.goal if self.judged_by == "limit" else goal)
 
     @property
     def result(self) -> float:

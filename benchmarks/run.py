@@ -65,8 +65,9 @@ PARTS = (
     "idle",
     "tables",
     "tidb",
+    "apart",
 )
-ASKED_FOR = ("shards", "replay", "validator")
+ASKED_FOR = ("shards", "replay", "validator", "sizes")
 """Parts that are measured only where they are named: they take many minutes."""
 _SAMPLES = 200
 # Parts of the scale: the peer is that slow, and the rates are those of any size. Of B ours would be over too soon.
@@ -131,11 +132,11 @@ def _possible(parts: Sequence[str]) -> Sequence[str]:
         print(f"{diff.PEER} is not installed: diff is left out", file=sys.stderr, flush=True)
         parts = [part for part in parts if part != "diff"]
     missing = full.missing_peer()
-    if missing is None or not {"full", "full-task"} & set(parts):
+    if missing is None or not {"full", "full-task", "sizes", "apart"} & set(parts):
         return parts
-    told = f"{missing} is not installed (Debian's package is mydumper): full and full-task are left out"
+    told = f"{missing} is not installed (Debian's package is mydumper): dump, load and full tasks are left out"
     print(told, file=sys.stderr, flush=True)
-    return [part for part in parts if part not in ("full", "full-task")]
+    return [part for part in parts if part not in ("full", "full-task", "sizes")]
 
 
 def _measure_beside_servers(
@@ -168,10 +169,14 @@ def _measure_beside_servers(
             "memory": lambda: memory.measure(source, target, scale * _LARGE),
             "idle": lambda: idle.measure(source, target, _IDLE_SECONDS),
             "shards": lambda: shards.measure(source, target, scale),
+            "sizes": lambda: full_task.measure_sizes(given.full_scale),
         }
         for part, measuring in measured.items():
             if part in parts:
                 outcome.measure(part, measuring)
+    if "apart" in parts and not full.missing_peer():
+        outcome.measure("apart full", lambda: full.measure_apart(given.full_scale, full_rounds))
+        outcome.measure("apart full-task", lambda: full_task.measure_apart(given.full_scale, full_rounds))
 
 
 def _validated(source: ThrowawayServer, target: ThrowawayServer, scale: float, rounds: int) -> Comparison:
@@ -194,7 +199,7 @@ def _measure_workload(
             return decode.measure(source, part, rounds)
 
         outcome.measure(f"decode {name}", decoded)
-    if not {"pull", "catch-up", "tidb"} & set(parts):
+    if not {"pull", "catch-up", "tidb", "apart"} & set(parts):
         return
     recording = outcome.attempt(f"recording {name}", lambda: record(source, workload, given.scale))
     if recording is None:
@@ -206,6 +211,8 @@ def _measure_workload(
         outcome.measure(
             f"catch-up {name}", lambda: catch_up.measure(source, target, recording, rounds, given.row_format)
         )
+    if "apart" in parts:
+        outcome.measure(f"apart {name}", lambda: catch_up.measure_apart(source, target, recording, rounds))
     if "tidb" in parts and name in tidb.WORKLOADS:
         outcome.measure(f"tidb {name}", lambda: tidb.measure(source, recording, rounds))
 

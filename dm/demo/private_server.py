@@ -211,8 +211,10 @@ class PrivateServer(ABC):
             "autocommit": True,
             **arguments,
         }
-        connection = ServerConnection(**settings)
+        connection = ServerConnection(**settings, defer_connect=True)
         connection.answer_left = None  # it is ours, and may have a lot to say
+        connection.takes_server_key = True  # no other server has the port
+        connection.connect()
         connection.query(f"SET NAMES {settings['charset']}")  # with the collation that a user's client would get
         return connection
 
