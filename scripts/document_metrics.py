@@ -57,9 +57,9 @@ and choose the Prometheus that scrapes `dm-worker`.
 `DM_pending_DDL`: shards wait for a DDL that others have yet to come to. `dmctl shard-ddl-lock list` says which
 ([sharding.md](sharding.md)). dm's own are `DM_replication_lag`, `DM_no_progress`, `DM_long_DDL`,
 `DM_source_unreachable`, `DM_target_unreachable`, `DM_relay_of_task_rests`, `DM_binlog_purge_is_near`,
-`DM_comparison_different`, `DM_validator_errors` and `DM_certificate_ends`. `DM_binlog_purge_is_near` fires when three
-quarters of the time are over for which the source keeps its binlog; what is purged by hand or by size is not foreseen.
-These of DM's rules are missing:
+`DM_comparison_different`, `DM_validator_errors`, `DM_table_aside`, `DM_cut_over_rests`, `DM_etcd_unreachable` and
+`DM_certificate_ends`. `DM_binlog_purge_is_near` fires when three quarters of the time are over for which the source
+keeps its binlog, by age or by size; what is purged by hand is not foreseen. These of DM's rules are missing:
 
 | rule of DM | why it is not there |
 |---|---|

@@ -13,11 +13,13 @@ from dm.cluster.members import ClusterRecord
 from dm.demo.servers import ThrowawayServer
 from dm.worker.exchange import over_socket
 from dm.worker.home import Home
+from tests.testbed import alert_rules
 from tests.testbed.certificates import Authority
 from tests.testbed.cluster import SOURCES, Cluster, ClusterTask
 from tests.testbed.daemon import Daemon
 from tests.testbed.etcd import PASSWORD, EtcdServer
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.prometheus import Prometheus
 from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
@@ -164,3 +166,25 @@ def test_a_task_survives_its_hosts(
     a.must("pause-task", "t")
     a.must("resume-task", "t")
     task.arrives()
+
+
+@pytest.mark.chaos
+def test_an_etcd_that_is_gone_is_an_alert(cluster: Cluster, own_etcd: EtcdServer, tmp_path: Path) -> None:
+    cluster.start("a")
+    (tmp_path / "prometheus").mkdir()
+    prometheus = Prometheus(tmp_path / "prometheus").start(
+        "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\n"
+        f"rule_files: [{alert_rules.sooner(tmp_path / 'prometheus')}]\nscrape_configs:\n"
+        f"  - {{job_name: dm, authorization: {{credentials_file: {cluster['a'].home / 'metrics-token'}}},"
+        f" static_configs: [{{targets: ['{cluster.address('a')}']}}]}}\n"
+    )
+    try:
+        prometheus.until("dm_worker_etcd_answers", 1)
+        assert prometheus.query('ALERTS{alertname="DM_etcd_unreachable"}') == []
+        own_etcd.kill()
+        fires = 'count(ALERTS{alertname="DM_etcd_unreachable", alertstate="firing"})'
+        wait_until(lambda: [value for _, value in prometheus.query(fires)] == [1], "the alert fires", 240)
+        own_etcd.start()
+        wait_until(lambda: prometheus.query(fires) == [], "it fires no longer", 240)
+    finally:
+        prometheus.stop()

@@ -161,6 +161,8 @@ def test_dump_and_load_say_how_far_they_are() -> None:
     assert dump["dm_dumpling_remaining_time{source_id=one,task=t}"] == 30
     assert load["dm_loader_progress{source_id=one,task=t}"] == 0.5
     assert not [name for name in load if name.startswith("dm_loader_remaining_time")]  # nobody knows it
+    known = of(subtask(unit="Load", load={**LOAD, "etaSeconds": "12"}))
+    assert known["dm_loader_remaining_time{source_id=one,task=t}"] == 12
 
 
 def test_a_validator_says_what_is_wrong_and_how_far_it_is() -> None:
