@@ -36,8 +36,11 @@ from dm.private_process import keep_to_itself
 from dm.task import host
 from dm.task.factories import Factories
 
-# What every task of a daemon runs for long: a relay, a syncer. Other units import the rest in their own host.
-_IMPORTED: Final = ("dm.relay.unit", "dm.syncer.shards.sharded", "dm.task.pace")
+# What every task of a daemon runs for long: a relay, a syncer. Other units import the rest in their own host. The last
+# two are imported by a socket with its first address, and by pydantic with its first dataclass.
+_IMPORTED: Final = (
+    "dm.relay.unit", "dm.syncer.shards.sharded", "dm.task.pace", "encodings.idna", "pydantic.dataclasses",
+)  # fmt: skip
 _ROOM: Final = "." * 200
 _MOST_BYTES: Final = 1 << 16  # of an order
 _ANSWER_SECONDS: Final = 60.0  # of a server that imports on a busy machine; a frozen one is replaced
