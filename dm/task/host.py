@@ -346,7 +346,14 @@ def _settle_heap() -> None:
         library.mallopt(_M_ARENA_MAX, _HEAPS)
         library.mallopt(_M_MMAP_THRESHOLD, _LARGE)
         library.mallopt(_M_TRIM_THRESHOLD, _LARGE)
-        library.malloc_trim(0)  # what the imports have freed between what they keep
+    _give_back()
+
+
+def _give_back() -> None:
+    """Return to the system what was freed between pieces that are kept, such as by imports or by a unit's start."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):
+        library.malloc_trim(0)
 
 
 _YOUNG: Final = 1_000_000  # containers more than before, after which the young are looked at without the clock
@@ -362,10 +369,10 @@ def _settle_garbage() -> None:
 
 
 class Collector:
-    """Looks for cycles when it is time to."""
+    """Looks for cycles when it is time to, and gives back what is free."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, give_back: Callable[[], None] = _give_back) -> None:
+        self._clock, self._give_back = clock, give_back
         self._due = clock.monotonic() + _PAUSE_SECONDS
         self._times = 0
 
@@ -377,6 +384,8 @@ class Collector:
         self._due = now + _PAUSE_SECONDS
         self._times += 1
         gc.collect(2 if self._times % _OLDER**2 == 0 else 1 if self._times % _OLDER == 0 else 0)
+        if self._times == 1 or self._times % _OLDER == 0:  # the start is over by then; pages that are used return soon
+            self._give_back()
 
 
 if __name__ == "__main__":

@@ -31,12 +31,13 @@ def collected() -> Iterator[list[int]]:
 
 
 def test_the_young_every_half_minute_and_older_ones_every_tenth_time(collected: list[int]) -> None:
-    clock = FakeClock()
-    collector = Collector(clock)
+    clock, given_back = FakeClock(), list[int]()
+    collector = Collector(clock, lambda: given_back.append(len(collected)))
     for _ in range(2 * 100 * 30):
         clock.now += 0.5
         collector.pass_by()
     assert len(collected) == 100
+    assert given_back == [1, *range(10, 101, 10)], "what is free goes back after the start, and with the older ones"
     assert [number for number, generation in enumerate(collected, 1) if generation == 1] == list(range(10, 100, 10))
     assert collected[-1] == 2
 
