@@ -2,7 +2,9 @@
 
 Three members are in network namespaces of their own (`tests/testbed/namespaces.py`), with an etcd, two sources and a
 target. After each fault a row that is written later has to come to the target, whoever brings it. In the end all rows
-are as at the sources, those without a key exactly once, and no more runs began than the faults explain.
+are as at the sources, those without a key exactly once, and no more runs began than the faults explain. No run has
+committed after a newer one of its source, from the first commit to the last, and each belongs to one member
+(`tests/testbed/committed_runs.py`).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from dm.errors import DMError
 from tests.live.worker.test_way_back import end_of
 from tests.testbed import figures
 from tests.testbed.cluster import Cluster, login
+from tests.testbed.committed_runs import binlog_names, committed_runs
 from tests.testbed.daemon import Daemon
 from tests.testbed.etcd import EtcdServer
 from tests.testbed.fixtures import SchemaFactory
@@ -188,17 +191,20 @@ class Scene:
     """A task over both sources, with its workload."""
 
     def __init__(
-        self, hosts: Hosts, upstreams: tuple[ThrowawayServer, ...], target: PrivateServer, schema: str, seed: int
+        self, hosts: Hosts, upstreams: tuple[ThrowawayServer, ...], target: ThrowawayServer, schema: str, seed: int
     ) -> None:
         self.hosts, self.upstreams, self.target, self.schema = hosts, upstreams, target, schema
         self.workloads = {
             source: Workload(server, schema, source, seed) for source, server in zip(SOURCES, upstreams, strict=True)
         }
         self.seconds: dict[str, list[float]] = {}
-        self.faults = 0
+        self.faults = self.moves = 0
+        self._first_file = ""  # of the target's binlog
 
     def begin(self) -> None:
         hosts = self.hosts
+        self.target.execute("FLUSH BINARY LOGS")
+        self._first_file = binlog_names(self.target)[-1]
         for source, server in zip(SOURCES, self.upstreams, strict=True):
             for definition in Workload.tables(self.schema, source):
                 server.execute(definition)
@@ -263,6 +269,7 @@ class Scene:
             server.execute("FLUSH BINARY LOGS")
         moves = fault not in ("cut from the target", "cut from others")
         if moves:
+            self.moves += 1
             self.seconds.setdefault(fault, []).append(self.arrive(hit))
             wait_until(lambda: self._moved(witness, name), f"the sources of {name} move", 180)
         elif fault == "cut from others":
@@ -325,6 +332,11 @@ class Scene:
             epochs = {row[0] for row in self.target.query(f"SELECT epoch FROM {worker} WHERE id = '{source}'")}
             assert len(epochs) == 1
             assert int(*epochs) <= 1 + _RUNS_OF_A_FAULT * self.faults, "members fought"
+        runs = committed_runs(self.target, self._first_file, f"meta_{self.schema}", _TASK)
+        assert runs.commits.keys() == {*SOURCES}
+        assert not runs.late(), "two owners of a source have committed in turn"
+        assert not runs.unowned()
+        assert sum(runs.changes(source) for source in SOURCES) >= self.moves
 
 
 @pytest.fixture
