@@ -347,8 +347,9 @@ def _name_rows(sources: Sequence[_Reader], target: _Reader, buckets: frozenset[i
         ours, theirs = _versions(sources, wanted), _versions([target], wanted)
         return [_difference(target, ours.get(key), theirs.get(key)) for key in wanted]
     found = _versions(sources, missing, whole=True) | _versions([target], extra, whole=True)
-    differences = [_difference(target, (row, found[row][1]), None) for row in missing]
-    differences += [_difference(target, None, (row, found[row][1])) for row in extra]
+    # One that has gone since it was counted, as a stream that still works makes it go, is told in its canonical form.
+    differences = [_difference(target, (row, found.get(row, (row, row))[1]), None) for row in missing]
+    differences += [_difference(target, None, (row, found.get(row, (row, row))[1])) for row in extra]
     return differences[:limit]
 
 

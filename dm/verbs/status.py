@@ -11,6 +11,8 @@ _TASK: Final = AnswerShape("TaskLine", {"taskName": str, "taskStatus": str, "sou
 TASKS: Final = shape("TasksListed", tasks=[_TASK])
 # The sources have DM's sourceStatus and subTaskStatus.
 STATUS: Final = shape("StatusTold", sources=list[Record], may={"cutOver": Record})
+_HEARD_SUBTASK: Final = AnswerShape("HeardSubtask", {"source": Record, "subtask": Record})
+HEARD: Final = shape("SubtasksHeard", subtasks=[_HEARD_SUBTASK])
 LOG_FILES: Final = shape("LogFiles", files=list[dict[str, str]])
 
 
@@ -33,6 +35,10 @@ class QueryStatus(Verb, name="query-status", route="GET tasks/{task}/status", pe
         """Raise DMError where many tasks would be followed."""
         if self.follow and not self.task:
             raise DMError("usage", problem="--follow shows one task", hint="dmctl query-status <task> --follow")
+
+
+class ShowHeard(Verb, route="GET heard", permission=READS, answer=HEARD):
+    """Tell what the units of this member's subtasks have said by themselves; no server is asked."""
 
 
 class Wait(Verb, name="wait", permission=READS):

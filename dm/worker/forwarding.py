@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from dm.clock import Clock, SystemClock
 from dm.cluster.membership import Membership
 from dm.errors import CATALOGUE, DMError, ErrorReport
 from dm.unit import JSON
@@ -52,17 +53,26 @@ class ForwardedError(DMError):
 class Forwarding:
     """Asks other members."""
 
-    def __init__(self, membership: Membership, files: TlsFiles | None) -> None:
+    def __init__(self, membership: Membership, files: TlsFiles | None, clock: Clock | None = None) -> None:
         self._membership = membership
         self._files = files
+        self._clock = clock or SystemClock()
+        self._heard: dict[str, float] = {}
 
-    def ask(self, member: str, verb: Verb) -> Answer:
-        """What the member answers; raises DMError."""
+    def heard_of(self, member: str) -> str:
+        """How long ago a member has answered last, in words."""
+        at = self._heard.get(member)
+        if at is None:
+            return f"member {member} has not been heard by this one"
+        return f"member {member} was heard {self._clock.monotonic() - at:.0f} s ago"
+
+    def ask(self, member: str, verb: Verb, seconds: float | None = None) -> Answer:
+        """What the member answers within the time; raises DMError."""
         known = self._membership.members.known().get(member)
         if known is None:
             raise DMError("member-unknown", member=member, there=", ".join(self._membership.members.known()))
         headers = {"Authorization": f"Bearer {self._membership.record.token}"}
-        seconds = LOOK_SECONDS if verb.permission is READS else ANSWER_SECONDS
+        seconds = seconds or (LOOK_SECONDS if verb.permission is READS else ANSWER_SECONDS)
         try:
             _, text = over_port(known.address, verb.request(), headers, seconds, self._demand())
             answer: Any = json.loads(text)
@@ -72,6 +82,7 @@ class Forwarding:
         if not isinstance(answer, dict) or "result" not in answer:
             problem = "what it answers is no answer of a dm-worker"
             raise DMError("member-unreachable", member=member, address=known.address, problem=problem)
+        self._heard[member] = self._clock.monotonic()
         if answer["result"]:
             return answer
         if "error" not in answer:

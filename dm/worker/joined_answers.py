@@ -93,7 +93,7 @@ def unreached_source(part: Part, source: str) -> Line:
     return {"result": False, "msg": part.error.message, "source": source, "stage": "", "error": error}
 
 
-def unreached_status(part: Part, source: str, task: str, seen: SubtaskRecord | None) -> Line:
+def unreached_status(part: Part, source: str, task: str, seen: SubtaskRecord | None, heard: str = "") -> Line:
     """What `query-status` says of a source whose member does not answer: what was stored last, and why."""
     assert part.error is not None
     report = cast("JSON", part.error.report())
@@ -101,7 +101,7 @@ def unreached_status(part: Part, source: str, task: str, seen: SubtaskRecord | N
         "name": task,
         "stage": "New" if seen is None else seen.stage,
         "unit": "InvalidUnit" if seen is None else seen.unit or "InvalidUnit",
-        "result": {"isCanceled": False, "errors": [report], "detail": "as it was stored last"},
+        "result": {"isCanceled": False, "errors": [report], "detail": f"as it was stored last{heard and f'; {heard}'}"},
         "unresolvedDDLLockID": "",
         "relayRests": False,
         "sourceAnswers": None,

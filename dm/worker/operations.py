@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import TypeVar
 
 from dm.cluster.membership import Membership
-from dm.cluster.ownership import SOURCE
 from dm.unit import JSON
 from dm.verbs.declaration import Verb
 from dm.verbs.every import SUBJECTS
 from dm.worker.configuration import ConfigReader
 from dm.worker.cutovers import CutOvers
 from dm.worker.dm_openapi.every import openapi_requests
+from dm.worker.elsewhere import Elsewhere, Pair, StoredSubtask
 from dm.worker.errands import Errands
 from dm.worker.forwarding import Forwarding
 from dm.worker.history.history import History, Values
@@ -51,7 +51,7 @@ class Operations:
         self.history = History(supervisor.home.history, supervisor.clock)
         supervisor.watch(self.history.stage, self.history.heard)
         others = None if cluster is None else OtherHosts(cluster[0], self._holdings(cluster[0]), cluster[1])
-        self._others = others
+        self._elsewhere = None if others is None else Elsewhere(others, supervisor.registry, supervisor.clock)
         self.holdings = None if others is None else others.holdings
         means = Means(
             loop, supervisor, servers, self._read, errands, self._cut_overs, self.history, shutdown, others=others
@@ -92,20 +92,14 @@ class Operations:
         """What the supervisor knows, from its thread."""
         return self._loop.call(lambda: at(self._supervisor))
 
-    def elsewhere(self) -> list[dict[str, str]]:
-        """The subtasks that other members run, as they were stored last, with the address of each member."""
-        if self._others is None:
-            return []
-        membership = self._others.membership
-        owners, known = membership.ownership.owners(SOURCE), membership.members.known()
-        lines: list[dict[str, str]] = []
-        for (task, source), seen in sorted(self._supervisor.registry.subtasks().items()):
-            owner = owners.get(source, "")
-            if owner != membership.name:
-                address = known[owner].address if owner in known else ""
-                line = {"task": task, "source": source, "stage": seen.stage, "unit": seen.unit or ""}
-                lines.append({**line, "member": owner, "address": address})
-        return lines
+    @property
+    def worker(self) -> str:
+        """This host's name."""
+        return self._supervisor.worker
+
+    def elsewhere(self, task: str = "") -> tuple[list[Pair], list[StoredSubtask]]:
+        """Of all tasks, or one, the subtasks that other members run: told by them, or as they were stored last."""
+        return ([], []) if self._elsewhere is None else self._elsewhere.look(task)
 
     def cut_overs(self) -> Mapping[str, Mapping[str, JSON]]:
         """What is known of each cut-over, by task."""

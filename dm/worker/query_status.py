@@ -35,6 +35,8 @@ _INT64 = frozenset(
 )  # fmt: skip
 _INT64_OF_LOAD = frozenset({"finishedBytes", "totalBytes"})  # of dump they are doubles
 
+HEARD_SECONDS: Final = 15.0  # since a unit said something that is still taken for present
+
 _KEY_OF_UNIT = {"Dump": "dump", "Load": "load", "Sync": "sync"}
 
 
@@ -139,6 +141,23 @@ def task_status(supervisor: Supervisor, name: str, sources: list[str], requests:
         for job in supervisor.jobs(name, sources)
     ]
     return {"result": True, "msg": "", "sources": answers}
+
+
+def as_heard(job: Job) -> int | None:
+    """The request that the unit's last words are taken as the answer to; None where they are too old."""
+    return job.refreshed if job.words.silence <= HEARD_SECONDS else None
+
+
+def heard(supervisor: Supervisor) -> list[tuple[dict[str, JSON], dict[str, JSON]]]:
+    """Each source's and subtask's status, from what the units have said by themselves; on the loop's thread."""
+    return [
+        (
+            source_status(supervisor, job.source),
+            subtask_status(supervisor, job, as_heard(job)),
+        )
+        for _, task in sorted(supervisor.tasks.items())
+        for job in task.jobs.values()
+    ]
 
 
 def _beside(report: Mapping[str, JSON]) -> dict[str, JSON]:

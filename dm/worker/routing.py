@@ -26,7 +26,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from dm.cluster.ownership import SOURCE
 from dm.config import SourceConfig
@@ -186,7 +186,10 @@ class Routing:
     def _each(parts: Sequence[Part]) -> Answer:
         """What all of them have; one that has nothing of the kind is passed over, unless none has."""
         there = [part for part in parts if part.error is None or part.error.name not in _NOT_THERE]
-        return joined([part.given() for part in there or parts])
+        answer = joined([part.given() for part in there or parts])
+        if isinstance(happenings := answer.get("happenings"), list):  # the newest last, whoever has seen it
+            answer["happenings"] = sorted(happenings, key=lambda one: float(cast("Any", one)["at"]))
+        return answer
 
     def _by_one(self, here: Work, asked: Verb, owners: Mapping[str, list[str]]) -> Answer:
         """One member does it for the sources of all, where that can be."""
@@ -277,7 +280,12 @@ class Routing:
 
     def _unreached_status(self, task: str) -> Callable[[Part, str], dict[str, JSON]]:
         stored = self._registry.subtasks()
-        return lambda part, source: unreached_status(part, source, task, stored.get((task, source)))
+
+        def line(part: Part, source: str) -> dict[str, JSON]:
+            heard = self._forwarding.heard_of(part.member) if part.member else ""
+            return unreached_status(part, source, task, stored.get((task, source)), heard)
+
+        return line
 
     def _by_files(self, here: Work, asked: UpdateSources | StopSources) -> Answer:
         """Each source by its owner."""

@@ -14,13 +14,11 @@ from dm.clock import Clock
 from dm.tools.cutover.machine import HOLDS_TASK
 from dm.unit import JSON
 from dm.worker.history.history import History
-from dm.worker.job import Job
 from dm.worker.page.curve_drawing import catches_up_at, near_time
-from dm.worker.query_status import source_status, subtask_status, task_status
+from dm.worker.query_status import as_heard, task_status
 from dm.worker.status_text import load_lines, progress_cells
 from dm.worker.supervisor import Supervisor
 
-HEARD_SECONDS: Final = 15.0  # since a unit said something that is still taken for present
 BEHIND_SECONDS: Final = 10.0  # a lag that is worth a look
 
 # How a subtask fares, the worst first.
@@ -44,23 +42,6 @@ class SubtaskSummary:
     rate: str = ""
     caught_up: str = ""
     code: int = 0
-
-
-def as_heard(job: Job) -> int | None:
-    """The request that the unit's last words are taken as the answer to; None where they are too old."""
-    return job.refreshed if job.words.silence <= HEARD_SECONDS else None
-
-
-def look(supervisor: Supervisor) -> list[tuple[dict[str, JSON], dict[str, JSON]]]:
-    """Each source's and subtask's status; on the loop's thread."""
-    return [
-        (
-            source_status(supervisor, job.source),
-            subtask_status(supervisor, job, as_heard(job)),
-        )
-        for _, task in sorted(supervisor.tasks.items())
-        for job in task.jobs.values()
-    ]
 
 
 def task_answer(supervisor: Supervisor, task: str) -> dict[str, JSON]:

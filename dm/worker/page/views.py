@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from dm.clock import Clock
+from dm.errors import DMError
 from dm.tools.cutover.machine import OVER, UNDOABLE
 from dm.unit import JSON
 from dm.verbs.config import ShowSourceFile, ShowTaskFile, WorkerSettings
 from dm.verbs.declaration import Verb
-from dm.verbs.history import ShowTimeline
+from dm.verbs.history import ShowCurves, ShowTimeline
 from dm.verbs.sources import ShowSources
 from dm.verbs.status import Logs
 from dm.verbs.tokens import ListTokens
@@ -23,8 +24,9 @@ from dm.worker.log_lines import LogReader
 from dm.worker.operations import Operations
 from dm.worker.page.curve_drawing import Drawing, drawing, values_of
 from dm.worker.page.forms import RELAY_FORMS, TASK_FORMS, Form
-from dm.worker.page.overview import Sentences, look, task_answer
+from dm.worker.page.overview import Sentences, task_answer
 from dm.worker.page.task_view import checks, columns, hours_left, pipeline, statements, tables
+from dm.worker.query_status import heard
 from dm.worker.status_text import remarks_of
 
 MOST_HAPPENINGS: Final = 300
@@ -45,16 +47,22 @@ class Views:
 
     def overview(self) -> View:
         """A sentence for each subtask."""
-        seen = self._operations.look(look)
-        lines = self._sentences().lines(cast("Any", seen))
+        others, stored = self._operations.elsewhere()
+        lines = self._sentences().lines([*cast("Any", self._operations.look(heard)), *others])
         counts = {
             state: sum(line.state == state for line in lines) for state in ("error", "waiting", "paused", "behind")
         }
-        return {"lines": lines, "counts": counts, "now": self._now(), "elsewhere": self._operations.elsewhere()}
+        return {"lines": lines, "counts": counts, "now": self._now(), "stored": stored}
 
     def task(self, name: str) -> View:
         """All that is known of a task; raises DMError."""
-        answer: dict[str, Any] = self._operations.look(lambda supervisor: task_answer(supervisor, name))
+        others, stored = self._operations.elsewhere(name)
+        shared = bool(others or stored)
+        answer: dict[str, Any] = self._operations.look(
+            lambda of: {"sources": []} if shared and name not in of.tasks else task_answer(of, name)
+        )
+        answer["sources"] += [{"sourceStatus": status, "subTaskStatus": [subtask]} for status, subtask in others]
+        here = self._operations.worker
         cut_over = self._operations.cut_overs().get(name)
         if cut_over:
             answer["cutOver"] = dict(cut_over)
@@ -68,12 +76,12 @@ class Views:
                     "pipeline": pipeline(status, subtask, self._clock.time()),
                     "more_tables": more, "checks": checks(status["source"], subtask),
                     "statements": statements([(status, subtask)]),
-                    "curves": self._curves(name, status["source"]),
+                    "curves": (self._curves if status["worker"] == here else self._told)(name, status["source"]),
                 }
             )  # fmt: skip
         return {
             "task": name, "parts": parts, "remarks": remarks_of(answer), "forms": _offered(parts, answer),
-            "happenings": self._happenings(name, 20), "now": self._now(),
+            "happenings": self._happenings(name, 20), "now": self._now(), "stored": stored,
         }  # fmt: skip
 
     def errors(self, task: str) -> View:
@@ -87,9 +95,16 @@ class Views:
         directories = self._operations.look(
             lambda supervisor: {name: supervisor.relay_directory(name) for name in supervisor.sources}
         )
-        seen = cast("Any", self._operations.look(look))
+        others, _ = self._operations.elsewhere()
+        seen = [*cast("Any", self._operations.look(heard)), *others]
+        relays = {status["source"]: status["relayStatus"] for status, _ in others}
         found = [
-            {**each, "disk": _disk(directories.get(each["source"])), "binlog": self._binlog(each, seen)}
+            {
+                **each,
+                "relayStatus": relays.get(each["source"], each["relayStatus"]),
+                "disk": _disk(directories.get(each["source"])),
+                "binlog": self._binlog(each, seen),
+            }
             for each in cast("list[dict[str, Any]]", answer["sources"])
         ]
         return {"sources": found, "forms": RELAY_FORMS, "now": self._now()}
@@ -105,7 +120,9 @@ class Views:
 
     def ddl(self) -> View:
         """Statements of all tasks."""
-        return {"statements": statements(cast("Any", self._operations.look(look))), "now": self._now()}
+        others, _ = self._operations.elsewhere()
+        seen = [*cast("Any", self._operations.look(heard)), *others]
+        return {"statements": statements(seen), "now": self._now()}
 
     def timeline(self, task: str) -> View:
         """What happened in the last week."""
@@ -146,8 +163,20 @@ class Views:
         found = cast("list[dict[str, Any]]", answer["happenings"])
         return [{**one, "when": _moment(one["at"])} for one in reversed(found)]
 
+    def _told(self, task: str, source: str) -> list[Drawing]:
+        """The curves of another member's subtask; none where it says nothing."""
+        asked = ShowCurves(task=task, source=(source,))
+        try:
+            curves = cast("list[dict[str, Any]]", self._operations.routed[ShowCurves](asked)["curves"])
+        except DMError:
+            return []
+        return self._drawn([Point(one["at"], one["lag"], one["rate"]) for each in curves for one in each["points"]])
+
     def _curves(self, task: str, source: str) -> list[Drawing]:
-        points, now = self._operations.history.curves.of(task, source), self._clock.time()
+        return self._drawn(self._operations.history.curves.of(task, source))
+
+    def _drawn(self, points: Sequence[Point]) -> list[Drawing]:
+        now = self._clock.time()
         wanted = (("Lag", "s", _lag), ("Rate", "rows/s", _rate))
         return [drawing(name, unit, values_of(points, of), now) for name, unit, of in wanted]
 

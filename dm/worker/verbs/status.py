@@ -9,7 +9,7 @@ from dm.errors import DMError
 from dm.unit import JSON
 from dm.verbs import status as declared
 from dm.worker.job import Job
-from dm.worker.query_status import all_tasks, task_status
+from dm.worker.query_status import all_tasks, heard, task_status
 from dm.worker.verbs.errands import with_errands
 from dm.worker.work import Answer, VerbWork, does
 
@@ -37,6 +37,12 @@ class StatusVerbs(VerbWork):
         )
         cut_over = self._means.cut_overs.told(name)
         return {**answer, "cutOver": dict(cut_over)} if cut_over else answer
+
+    @does(declared.ShowHeard)
+    def heard(self, asked: declared.ShowHeard) -> Answer:
+        """Of all subtasks here."""
+        seen = self._loop.call(lambda: heard(self._supervisor))
+        return {"subtasks": [{"source": source, "subtask": subtask} for source, subtask in seen]}
 
     def _asked_for_status(self, name: str, sources: Sequence[str]) -> list[tuple[Job, int]]:
         """The runs of a task, and the relays that they read from: an outage that is over is not to be shown."""

@@ -74,7 +74,7 @@ def test_many_sources_and_the_loss_of_a_member(members: list[StagedMember]) -> N
     # What the page of a member shows of the others.
     every = {subtask for each in members for subtask in each.running()}
     for each in members:
-        shown = {(line["task"], line["source"]): line["member"] for line in each.operations.elsewhere()}
+        shown = {(one.task, one.source): one.member for one in each.operations.elsewhere()[1]}
         assert shown.keys() == every - each.running()
         assert each.name not in shown.values()
 

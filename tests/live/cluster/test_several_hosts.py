@@ -126,12 +126,18 @@ def test_a_task_survives_its_hosts(
         each.must("pace", "t", "--limit", "rows-per-second=100000")
         curves = {one["source"] for one in told(each, "v2/tasks/t/curves")["curves"]}
         assert curves == {*SOURCES}
+        own = told(each, "v2/heard")["subtasks"]
+        assert [one["source"]["worker"] for one in own] == ["a" if each is a else "b"]
     refused = a.said("flashback", "t", "--from", "2026-01-01 00:00:00")
     assert "task t runs on the members a, b" in refused.err
     assert "`dmctl transfer-source " in refused.err
 
     # A host dies: the other one takes its source over.
     b.kill()
+    lost = next(source for source, owner in cluster.owners("a").items() if owner == "b")
+    lines = told(a, "v2/tasks/t/status")["sources"]
+    line = next(one for one in lines if one["sourceStatus"]["source"] == lost)
+    assert "as it was stored last; member b was heard" in line["subTaskStatus"][0]["result"]["detail"]
     task.write()
     cluster.until_owned("a", dict.fromkeys(SOURCES, "a"))
     task.arrives()

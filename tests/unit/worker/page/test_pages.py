@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import html
+from types import SimpleNamespace
 
 import pytest
 
 from dm.errors import DMError
 from dm.unit import JSON
+from dm.worker.elsewhere import Pair, StoredSubtask
 from dm.worker.page.curve_drawing import clock_time, near_time
+from dm.worker.query_status import heard
 from tests.testbed.staged_daemon import StagedDaemon, syncing
 from tests.unit.worker.page.conftest import HOSTILE, Visitor
 
@@ -115,3 +118,26 @@ def test_a_time_of_another_day_has_its_date() -> None:
     noon = 1_800_014_400.0
     assert near_time(noon - 3600, noon) == clock_time(noon - 3600)
     assert near_time(noon - 86_400, noon) == f"2027-01-14 {clock_time(noon)}"
+
+
+def test_subtasks_of_other_members_are_on_the_page(
+    many: StagedDaemon, reader: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = many.loop.call(lambda: heard(many.supervisor))
+    status, subtask = seen[0]
+    there = ({**status, "source": "far", "worker": "b"}, {**subtask, "name": "far-task"})
+    gone = StoredSubtask("far-task", "gone", "Running", "Sync", "c", "c:8262", "member c was heard 42 s ago")
+
+    def look(task: str = "") -> tuple[list[Pair], list[StoredSubtask]]:
+        return ([there], [gone]) if task in ("", "far-task") else ([], [])
+
+    monkeypatch.setattr(many.operations, "_elsewhere", SimpleNamespace(look=look))
+    overview = reader.client.get("/page/").text
+    assert '<a href="/page/tasks/far-task">far-task</a> <span class="on">on far</span>' in overview
+    assert 'on gone: Running Sync; member c was heard 42 s ago: <a href="//c:8262/page/tasks/far-task">' in overview
+    page = reader.client.get("/page/tasks/far-task").text
+    assert "on far" in page
+    assert "member c was heard 42 s ago" in page
+    assert "/page/tasks/far-task/do/pause" in page
+    assert reader.client.get("/page/sources").status_code == reader.client.get("/page/ddl").status_code == 200
+    assert "far" not in reader.client.get("/page/tasks/task-000").text.replace("farther", "")
