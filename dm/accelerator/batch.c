@@ -233,6 +233,19 @@ void change_free(Change *change)
     Py_CLEAR(change->raw_after);
 }
 
+int has_wild(PyObject *keys, PyObject *wild)
+{
+    int found = 0;
+    for (Py_ssize_t at = 0; !found && at < PyTuple_GET_SIZE(keys); at++) {
+        PyObject *key = PyTuple_GET_ITEM(keys, at);
+        /* Nearly every key has a value more: no text is compared. */
+        if (PyTuple_CheckExact(key) && PyTuple_CheckExact(wild) && PyTuple_GET_SIZE(key) != PyTuple_GET_SIZE(wild))
+            continue;
+        found = PyObject_RichCompareBool(key, wild, Py_EQ);
+    }
+    return found;
+}
+
 int stands(const Change *change, PyObject *wild)
 {
     const Plan *plan = change->plan;
@@ -240,7 +253,7 @@ int stands(const Change *change, PyObject *wild)
         return 1;
     if (plan->insert_replaces && plan->upsert && change->before == NULL && !change->safe)
         return 1; /* it removes others */
-    return PySequence_Contains(change->keys, wild);
+    return has_wild(change->keys, wild);
 }
 
 int differs(PyObject *one, PyObject *other)

@@ -51,6 +51,9 @@ void plans_free(Plans *plans);
 Outcome change_read(Change *change, PyObject *object, const Places *places, Plans *plans, PyObject *keys_of);
 void change_free(Change *change);
 
+/* Whether the key that collides with all is among these, which are a tuple. -1: an exception is set. */
+int has_wild(PyObject *keys, PyObject *wild);
+
 /* Whether a change is to stand where it came: nothing moves over it. -1: an exception is set. */
 int stands(const Change *change, PyObject *wild);
 

@@ -161,7 +161,7 @@ static Outcome item_read(Batch *self, PyObject *object, Item *item)
         return FAILED;
     if (!PyTuple_CheckExact(item->keys))
         return DECLINED;
-    int wild = PySequence_Contains(item->keys, self->wild);
+    int wild = has_wild(item->keys, self->wild);
     return wild < 0 ? FAILED : wild ? DECLINED : TAKEN;
 }
 

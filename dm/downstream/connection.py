@@ -214,7 +214,7 @@ class TargetConnection:
         connection, ahead = self._connection, self._ahead_of(statements)
         sent = [*ahead, *statements]
         self._stopped = self._stopped or (self.time_stops and sent[-1].startswith(ROW_EVENTS))
-        self._send(b";".join(sent), sent[0])
+        self._send_together(sent)
         for at in range(len(sent)):
             if at >= len(ahead):
                 outcomes.append(outcome(connection._result))
@@ -393,6 +393,12 @@ class TargetConnection:
         if len(data) > self._longest:
             raise packet_too_large(data, f"max_allowed_packet is {self._packet}")
         self._attempt(partial(self._connection.query, data), first or data)
+
+    def _send_together(self, statements: Sequence[bytes]) -> None:
+        """Send statements in one packet, and read the answer to the first."""
+        if sum(map(len, statements)) + len(statements) - 1 > self._longest:
+            raise packet_too_large(b";".join(statements), f"max_allowed_packet is {self._packet}")
+        self._attempt(partial(self._connection.query_together, statements), statements[0])
 
     def _attempt(self, call: Callable[[], object], data: bytes) -> None:
         try:

@@ -22,10 +22,12 @@ from __future__ import annotations
 import ipaddress
 import ssl
 import struct
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import pymysql
+from pymysql.connections import MAX_PACKET_LEN
 from pymysql.connections import MySQLResult as _Result
 from pymysql.constants import COMMAND, CR
 
@@ -46,6 +48,8 @@ ANSWER_BYTES: Final = 256 << 20
 """For one answer that is read as a whole. A row of one byte costs us hundreds, so each read counts more than its
 bytes."""
 _READ_COST: Final = 128
+_LONG: Final = 64 << 10
+"""Bytes of a statement of which each copy costs more than another write."""
 LONGEST_WORDS: Final = 2000
 """Characters of a server's error message."""
 
@@ -162,6 +166,25 @@ class ServerConnection(_Connection):
         if command == COMMAND.COM_QUERY:
             note_question(self, f"{self.host}:{self.port}", sql)
         super()._execute_command(command, sql)  # type: ignore[misc]  # not in the stubs
+
+    def query_together(self, statements: Sequence[bytes]) -> None:
+        """Send statements in one packet, and read the answer to the first; a long last one is not copied for that."""
+        connection = cast(Any, self)
+        *others, last = statements
+        head = b"".join([part for each in others for part in (each, b";")])
+        size = 1 + len(head) + len(last)
+        unread = connection._result is not None and connection._result.has_next
+        if len(last) < _LONG or size >= MAX_PACKET_LEN or unread or not connection._sock:
+            connection.query(head + last if head else last)
+            return
+        if self.answer_left is not None:
+            self.answer_left = ANSWER_BYTES
+        note_question(self, f"{self.host}:{self.port}", head or last)
+        connection._result = None
+        connection._write_bytes(struct.pack("<iB", size, COMMAND.COM_QUERY) + head)
+        connection._write_bytes(last)
+        connection._next_seq_id = 1
+        connection._affected_rows = connection._read_query_result()
 
     @property
     def server_public_key(self) -> bytes | None:
