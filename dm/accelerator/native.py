@@ -94,7 +94,7 @@ class Native(Protocol):
         """What makes the literals of a row."""
         ...
 
-    def ChangeMaker(self, factor: int, each: int, /) -> ChangeMaker:  # noqa: N802 (a class there)
+    def ChangeMaker(self, factor: int, raw: int, each: int, /) -> ChangeMaker:  # noqa: N802 (a class there)
         """The loop, which counts memory by the bytes of an event and by change."""
         ...
 

@@ -11,7 +11,7 @@
 typedef struct {
     PyObject_HEAD
     Places places; /* of the type, which is held */
-    Py_ssize_t factor, each; /* of memory: for each byte of an event, and for each change */
+    Py_ssize_t factor, raw, each; /* of memory: for each byte of an event, decoded or kept, and for each change */
 } ChangeMaker;
 
 /* What is known of a table, borrowed. */
@@ -97,43 +97,81 @@ static PyObject *key_of(PyObject *token, PyObject *parts, PyObject *row, Outcome
     return key;
 }
 
-/* Appends the image's key unless it is `other`; gives it, borrowed, in `found`. */
-static int add_key(PyObject *list, PyObject *spec, PyObject *row, PyObject *other, PyObject **found)
+/* Whether two images have the same plain values where the parts look, so that their keys are equal: seen without a key
+ * for each. 0 wherever Python would have to compare. */
+static int alike(PyObject *parts, PyObject *before, PyObject *after)
 {
-    *found = NULL;
-    if (row == Py_None)
-        return 1;
+    for (Py_ssize_t number = 0; number < PyTuple_GET_SIZE(parts); number++) {
+        PyObject *part = PyTuple_GET_ITEM(parts, number);
+        Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(part, KEY_VALUE_at)); /* looked at by `key_of` before */
+        if (at < 0 || at >= PyTuple_GET_SIZE(after))
+            return 0;
+        PyObject *one = PyTuple_GET_ITEM(before, at), *other = PyTuple_GET_ITEM(after, at);
+        if (one == other)
+            continue;
+        if (!Py_IS_TYPE(one, Py_TYPE(other)) || !(PyLong_CheckExact(one) || PyBytes_CheckExact(one) || PyUnicode_CheckExact(one))
+            || PyObject_RichCompareBool(one, other, Py_EQ) != 1)
+            return 0;
+    }
+    return 1;
+}
+
+/* Appends the keys of one spec to those that there are: of the image before, and of the one after if it is another. */
+static int add_keys(PyObject *spec, PyObject *before, PyObject *after, PyObject **keys, Py_ssize_t *count)
+{
     if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) != KEY_SOURCE_SIZE
-        || !PyTuple_Check(PyTuple_GET_ITEM(spec, KEY_SOURCE_parts)) || !PyTuple_Check(row)) {
+        || !PyTuple_Check(PyTuple_GET_ITEM(spec, KEY_SOURCE_parts)) || (before != Py_None && !PyTuple_Check(before))
+        || (after != Py_None && !PyTuple_Check(after))) {
         PyErr_SetString(PyExc_TypeError, "a key is a KeySource, a row a tuple");
         return 0;
     }
+    PyObject *token = PyTuple_GET_ITEM(spec, KEY_SOURCE_token), *parts = PyTuple_GET_ITEM(spec, KEY_SOURCE_parts);
+    PyObject *first = NULL;
     Outcome outcome;
-    PyObject *key = key_of(PyTuple_GET_ITEM(spec, KEY_SOURCE_token), PyTuple_GET_ITEM(spec, KEY_SOURCE_parts), row, &outcome);
+    if (before != Py_None) {
+        first = key_of(token, parts, before, &outcome);
+        if (first == NULL && outcome != TAKEN)
+            return 0;
+        if (first != NULL)
+            keys[(*count)++] = first;
+        if (first != NULL && after != Py_None && alike(parts, before, after))
+            return 1;
+    }
+    if (after == Py_None)
+        return 1;
+    PyObject *key = key_of(token, parts, after, &outcome);
     if (key == NULL)
         return outcome == TAKEN;
-    int same = other == NULL ? 0 : PyObject_RichCompareBool(other, key, Py_EQ);
-    int done = same < 0 ? 0 : same ? 1 : PyList_Append(list, key) == 0;
-    Py_DECREF(key); /* the list has it */
-    if (done && !same)
-        *found = key;
-    return done;
+    int same = first == NULL ? 0 : PyObject_RichCompareBool(first, key, Py_EQ);
+    if (same == 0)
+        keys[(*count)++] = key;
+    else
+        Py_DECREF(key);
+    return same >= 0;
 }
+
+#define USUAL_KEYS 16 /* of a change; more of them take memory of their own */
 
 /* What `keys_of` finds for a change whose images are whole. */
 static PyObject *keys_of(PyObject *specs, PyObject *before, PyObject *after)
 {
-    PyObject *list = PyList_New(0), *keys = NULL;
-    if (list == NULL)
-        return NULL;
-    for (Py_ssize_t number = 0; number < PyTuple_GET_SIZE(specs); number++) {
-        PyObject *first, *second, *spec = PyTuple_GET_ITEM(specs, number);
-        if (!add_key(list, spec, before, NULL, &first) || !add_key(list, spec, after, first, &second))
-            goto done;
+    PyObject *usual[USUAL_KEYS], **found = usual, *keys = NULL;
+    Py_ssize_t most = 2 * PyTuple_GET_SIZE(specs), count = 0;
+    if (most > USUAL_KEYS && (found = PyMem_Calloc((size_t)most, sizeof *found)) == NULL)
+        return PyErr_NoMemory();
+    int done = 1;
+    for (Py_ssize_t number = 0; done && number < most / 2; number++)
+        done = add_keys(PyTuple_GET_ITEM(specs, number), before, after, found, &count);
+    if (done)
+        keys = PyTuple_New(count);
+    for (Py_ssize_t at = 0; at < count; at++) {
+        if (keys == NULL)
+            Py_DECREF(found[at]);
+        else
+            PyTuple_SET_ITEM(keys, at, found[at]);
     }
-    keys = PyList_AsTuple(list);
-done:
-    Py_DECREF(list);
+    if (found != usual)
+        PyMem_Free(found);
     return keys;
 }
 
@@ -219,7 +257,8 @@ static Outcome take_item(const ChangeMaker *self, PyObject *module, PyObject *ta
         Py_XDECREF(change);
     }
     Py_ssize_t size = PyBytes_GET_SIZE(PyTuple_GET_ITEM(rows, ROWS_data));
-    *cost += (self->factor * size / (count ? count : 1) + self->each) * count;
+    int raw = count && PyTuple_GET_SIZE(PyList_GET_ITEM(pairs, 0)) == 4;
+    *cost += ((raw ? self->raw : self->factor) * size / (count ? count : 1) + self->each) * count;
 done:
     Py_XDECREF(pairs);
     Py_DECREF(known);
@@ -430,7 +469,9 @@ static PyObject *spread(PyObject *object, PyObject *const *args, Shares *shares)
             break;
         }
         Py_INCREF(keys);
-        wanted = Py_XNewRef(holder_of(holder, keys, free_lane));
+        int single = PyTuple_GET_SIZE(keys) == 1; /* whoever is found holds it, or does from now on */
+        wanted = Py_XNewRef(
+            single ? PyDict_SetDefault(holder, PyTuple_GET_ITEM(keys, 0), free_lane) : holder_of(holder, keys, free_lane));
         if (wanted == NULL && PyErr_Occurred())
             goto end;
         if (wanted == NULL)
@@ -441,7 +482,7 @@ static PyObject *spread(PyObject *object, PyObject *const *args, Shares *shares)
                 PyErr_SetString(PyExc_ValueError, "a lane that there is not");
             goto end;
         }
-        for (Py_ssize_t key = 0; key < PyTuple_GET_SIZE(keys); key++)
+        for (Py_ssize_t key = 0; !single && key < PyTuple_GET_SIZE(keys); key++)
             if (PyDict_SetItem(holder, PyTuple_GET_ITEM(keys, key), wanted) < 0)
                 goto end;
         Lane *lane = &lanes[number];
@@ -507,13 +548,13 @@ static PyObject *maker_spread_run(PyObject *object, PyObject *const *args, Py_ss
     return spread(object, args, &shares);
 }
 
-/* ChangeMaker(memory for each byte, memory for each change) */
+/* ChangeMaker(memory for each byte, the same where bytes are kept, memory for each change) */
 static PyObject *maker_new(PyTypeObject *type, PyObject *args, PyObject *named)
 {
-    Py_ssize_t factor, each;
-    if ((named != NULL && PyDict_GET_SIZE(named)) || !PyArg_ParseTuple(args, "nn", &factor, &each)) {
+    Py_ssize_t factor, raw, each;
+    if ((named != NULL && PyDict_GET_SIZE(named)) || !PyArg_ParseTuple(args, "nnn", &factor, &raw, &each)) {
         if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "ChangeMaker(factor, each)");
+            PyErr_SetString(PyExc_TypeError, "ChangeMaker(factor, raw, each)");
         return NULL;
     }
     PyObject *module = PyType_GetModule(type);
@@ -524,6 +565,7 @@ static PyObject *maker_new(PyTypeObject *type, PyObject *args, PyObject *named)
     if (self == NULL)
         return NULL;
     self->factor = factor;
+    self->raw = raw;
     self->each = each;
     if (places_of(&self->places, change) < 0) {
         self->places.type = NULL; /* not held yet */

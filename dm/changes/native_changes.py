@@ -109,16 +109,21 @@ class CompiledLoop(Protocol):
         ...
 
 
-def change_maker(factor: int, each: int) -> CompiledLoop | None:
-    """The loop, which counts memory by the bytes of an event and by change; None without the accelerator."""
-    return _TWINS()(factor, each)
+def change_maker(factor: int, raw: int, each: int) -> CompiledLoop | None:
+    """The loop, which counts memory by the bytes of an event (`raw` times them where those are kept) and by change.
+
+    None without the accelerator.
+    """
+    return _TWINS()(factor, raw, each)
 
 
-def _row_by_row(factor: int, each: int) -> CompiledLoop | None:
+def _row_by_row(factor: int, raw: int, each: int) -> CompiledLoop | None:
     return None  # `dm.syncer.apply.row_placing` makes the changes of one event after the other
 
 
-_TWINS: Final[Twins[Callable[[int, int], CompiledLoop | None]]] = Twins(_row_by_row, lambda native: native.ChangeMaker)
+_TWINS: Final[Twins[Callable[[int, int, int], CompiledLoop | None]]] = Twins(
+    _row_by_row, lambda native: native.ChangeMaker
+)
 
 
 def direct_table(

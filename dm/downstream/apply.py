@@ -112,7 +112,6 @@ def apply_batch(
         statements = _grouped(connection, attempt, first, last)
         return counts.applied(statements)
     except Unexpected as unexpected:
-        read_all(changes)
         count = _transaction(connection, one_by_one, first, last, guessed=False)
         _blame(unexpected)
         return BatchResult(len(changes), count, True, serial.missing)
@@ -282,7 +281,9 @@ class _Serial:
         for change in changes:
             self.changes += 1
             self._session.take(change.plan.settings)
+            images = change.before, change.after
             try:
+                read_all((change,))
                 count += self._change(change)
             except DMError as error:
                 if self._failed is not None:
@@ -293,6 +294,8 @@ class _Serial:
                 if told is None:
                     raise
                 raise told from error
+            # What was unread was not counted as memory, and many lanes may be here at a time.
+            change.before, change.after = images
         return count
 
     def _change(self, change: RowChange) -> int:

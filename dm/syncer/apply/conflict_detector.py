@@ -59,7 +59,7 @@ class ConflictDetector:
         self._limit = limit
         self._choose = choose or self._next_in_turn
         self._turn = -1
-        self._maker = change_maker(0, 0)  # it only spreads changes, so it counts no memory
+        self._maker = change_maker(0, 0, 0)  # it only spreads changes, so it counts no memory
         self._holder: dict[Key, int] = {}
         self._alone = False  # a change with an unknown key is in a lane: no other may run beside it
         self.conflicts = 0

@@ -18,7 +18,7 @@ whether the reader has more, and whether lanes are busy.
   A distant target keeps lanes waiting, so more of them are filled.
 - The longer the source does not rest, the larger a batch is: an eighth of what has arrived since, within limits. The
   last lane finishes that much later than with small batches; in return, round trips, commits and statements become few.
-  Rests undo this.
+  Rests undo this, unless lanes are busy: a reader as fast as the lanes rests for a moment now and then.
 - If the reader has no more and few lanes are busy, partial batches are sent at once. If many are busy, partial batches
   wait until a lane ends its batch, and later arrivals join them. So a single transaction is sent as it comes, and
   batches grow with the rate, before there is any backlog.
@@ -397,7 +397,7 @@ class Placement:
     def rested(self) -> None:
         """The source has no more for now, and nothing is held back: the next batches are smaller.
 
-        They shrink step by step: a reader as fast as the dispatcher rests for a moment now and then.
+        They shrink step by step.
         """
         self._taken //= 2
         self._full = self._grown()

@@ -148,14 +148,13 @@ class Lanes:
     def source_rests(self) -> None:
         """Hand over held-back changes, unless enough lanes are busy: see `Rest`."""
         waiting = self._placement.waiting
-        if not waiting:
+        if waiting:
+            self._rest.starve()
+        busy = sum([lane.queue.load > 0 for lane in self._workers]) >= self._few
+        if not (busy and waiting):
             self._rest.feed()
-            self._placement.rested()
+        if busy:
             return
-        self._rest.starve()
-        if sum([lane.queue.load > 0 for lane in self._workers]) >= self._few:
-            return
-        self._rest.feed()
         self._hand_over_all()
         self._placement.rested()
         self._forget_keys()

@@ -12,7 +12,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.decode import RowPair
 from dm.position import Position
-from dm.sourcelog.stream.memory_quota import CHANGE_COST, DECODED_FACTOR
+from dm.sourcelog.stream.memory_quota import CHANGE_COST, DECODED_FACTOR, RAW_FACTOR
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, TransactionRun
 from dm.syncer.apply.completion import RunTickets, Ticket
 from dm.syncer.apply.lanes import Lanes
@@ -63,7 +63,7 @@ class RowPlacing:
         self._atomic_done = done.atomic
         self._lanes = lanes
         self._atomic = atomic  # every table goes to the ordered lane
-        self._maker = None if atomic else change_maker(DECODED_FACTOR, CHANGE_COST)
+        self._maker = None if atomic else change_maker(DECODED_FACTOR, RAW_FACTOR, CHANGE_COST)
         self._filtered = FilteredRows()
         # Of the current transaction, after its last DDL.
         self._taken = 0  # row events
@@ -146,8 +146,9 @@ class RowPlacing:
             return 0
         unchecked = table.unchecked(item, safe=safe)
         pairs = self._filtered.pairs(at, table, transaction, safe=safe)
-        cost = DECODED_FACTOR * len(item.rows.data) // (len(pairs) or 1) + CHANGE_COST
         raws = table.raw_images(item, len(pairs), safe=safe)
+        factor = RAW_FACTOR if any(raw != (None, None) for raw in raws[:1]) else DECODED_FACTOR
+        cost = factor * len(item.rows.data) // (len(pairs) or 1) + CHANGE_COST
         for (before, after), (raw_before, raw_after) in zip(pairs, raws, strict=True):
             change = RowChange(
                 plan, KINDS[kind], before, after, safe, unchecked, raw_before=raw_before, raw_after=raw_after

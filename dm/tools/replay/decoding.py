@@ -124,7 +124,7 @@ class _Reading:
         self._tables = tables
         self._around = around
         self._rules: TableRules = tables.rules
-        self._maker = change_maker(DECODED_FACTOR, CHANGE_COST)
+        self._maker = change_maker(DECODED_FACTOR, DECODED_FACTOR, CHANGE_COST)
         self._reductions: dict[TableName, Reduction] = {}
         self._buckets = buckets
         self._writer = writer

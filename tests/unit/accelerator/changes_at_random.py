@@ -108,7 +108,7 @@ def compare(native: ModuleType, seed: int, *, damage: bool) -> int:
     expected, memory, error = python_changes(tables[None], items, safe=safe)
     kinds: dict[str, ChangeKind | None] = {kind: KINDS[kind] if wanted[kind] else None for kind in KINDS}
     with running(native):
-        maker = change_maker(FACTOR, EACH)
+        maker = change_maker(FACTOR, 2, EACH)
         assert maker is not None
         layouts, judged = tables[native].decoder.layouts, apart is not None
         direct = direct_table(found.table_map, layouts, plan, kinds, judged=judged)  # type: ignore[arg-type]  # kinds of rows events

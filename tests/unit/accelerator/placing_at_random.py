@@ -97,7 +97,7 @@ def give_nonsense(native: ModuleType, chance: random.Random) -> None:
     def odd() -> int:
         return chance.choice((-1, 0, 1, 3, 7, 1 << 40, 1 << 70))
 
-    maker = native.ChangeMaker(odd() & 7, 1)
+    maker = native.ChangeMaker(odd() & 7, odd() & 3, 1)
     lanes = [odd() for _ in range(chance.randrange(5))]
     room = (
         lanes,

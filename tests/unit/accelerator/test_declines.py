@@ -105,7 +105,7 @@ def test_rows_of_a_server_and_their_changes(native: ModuleType) -> None:
             continue  # of which Python reads all
         with nothing_declined(native):
             assert decoder.decode(found.rows) is not None
-            maker = change_maker(9, 400)
+            maker = change_maker(9, 4, 400)
             assert maker is not None
             table = plan([number("a")], [key("PRIMARY", "a")])
             direct = direct_table(found.table_map, decoder.layouts, table, dict(KINDS))
@@ -154,7 +154,7 @@ def test_batches_and_changes_that_are_declined_are_counted(native: ModuleType) -
         table = plan([number("a")], [])
         grouped([insert(table, 1)])
         compacted([RowChange(table, ChangeKind.INSERT, None, None, False)], limit=9)
-        maker = change_maker(9, 400)
+        maker = change_maker(9, 4, 400)
         assert maker is not None
         found = sample(1, damage=False)
         maker([RowsItem(found.table_map, found.rows)], 0, {}, False)

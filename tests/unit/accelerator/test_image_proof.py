@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dm.changes.native_changes import change_maker, direct_table
 from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.image_proof import ImageProof, ProofStep, RawPair, proof_of
 from dm.mysql.binlog.row_events import Rows
@@ -18,8 +19,11 @@ from dm.mysql.binlog.table_map import OptionalMetadata, TableMap, WireColumn
 from dm.mysql.binlog.value import UNREAD
 from dm.mysql.binlog.wire_type import WireCode, WireType
 from dm.mysql.schema.table import Column
+from dm.sourcelog.stream.transaction import RowsItem
+from dm.syncer.apply.source_table import KINDS
 from tests.testbed.decoders import compiled, running
 from tests.unit.accelerator.rows_at_random import Kind, Sample, sample
+from tests.unit.changes.plans import key, number, plan
 
 seeds = st.integers(0, (1 << 64) - 1)
 thorough = settings(max_examples=150, deadline=None)
@@ -72,6 +76,31 @@ def test_both_prove_the_same(native: ModuleType, seed: int, damage: bool) -> Non
                 assert repr([v for v in row if v is not UNREAD]) == repr(
                     [v for v, unread in zip(whole, left, strict=True) if not unread]
                 )
+
+
+def test_a_change_that_keeps_its_bytes_is_counted_by_them(native: ModuleType) -> None:
+    """Not as one whose values are all read; in safe mode it is one."""
+    counted = 0
+    for seed in range(60):
+        found = sample(seed, damage=False, wanted=provable)
+        with running(native):
+            decoder = RowDecoder(found.table_map, found.columns)
+            proving = decoder.prove(proofs_of(found, random.Random(seed)))
+            maker = change_maker(9, 4, 400)
+            table = plan([number("a")], [key("PRIMARY", "a")])
+            direct = direct_table(found.table_map, decoder.layouts, table, dict(KINDS), proving)
+            assert maker is not None
+            assert direct is not None
+            items = [RowsItem(found.table_map, found.rows)]
+            known = {id(found.table_map): direct}
+            for safe, factor in ((False, 4), (True, 9)):
+                changes, cost, *_ = maker(items, 0, known, safe)
+                raw = [change for change in changes if (change.raw_before, change.raw_after) != (None, None)]
+                if len(raw) == len(changes) * (not safe):
+                    counted += len(raw)
+                    each = factor * len(found.rows.data) // (len(changes) or 1) + 400
+                    assert cost == each * len(changes)
+    assert counted
 
 
 def test_most_images_of_a_server_are_proven(native: ModuleType) -> None:

@@ -167,6 +167,25 @@ def test_in_a_backlog_batches_grow_and_two_lanes_do_for_a_target_that_is_done_at
     assert max(bench.loads) == 3, "the source has rested"
 
 
+@pytest.mark.parametrize("at_work", [True, False])
+def test_a_rest_makes_batches_small_again_unless_lanes_are_at_work(at_work: bool) -> None:
+    bench = Bench(4, batch=1, largest=3)
+    value = 0
+    while value < 40 or bench.lanes.queued > sum(bench.loads):  # nothing is held back
+        value += 1
+        bench.place(value, ticket=value)
+    if not at_work:
+        for lane in bench.workers:
+            while lane.queue.load:
+                lane.apply()
+    for _ in range(6):
+        assert bench.source_rests()
+    before = sum(bench.loads)
+    for more in range(3):
+        bench.place(value + 1 + more, ticket=value + 1 + more)
+        assert sum(bench.loads) - before == (0 if at_work and more < 2 else more + 1)
+
+
 def test_many_lanes_take_more_than_one_small_batch() -> None:
     bench = Bench(16)
     done = []
