@@ -40,7 +40,9 @@ from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, is_binlog
 from dm.sourcelog.relaylog.scan import PIECE, EventFile, wrong
 
 _CORRUPT = "relay-file-corrupt"
-_SMALL_PIECE = 1 << 17  # many events at a time burden the garbage collector
+# Many events at a time burden the garbage collector, and a larger piece is memory that the system gives and takes back
+# each time (`dm.task.host`).
+_SMALL_PIECE = 120 << 10
 _int = int.from_bytes
 
 
@@ -80,7 +82,9 @@ class CheckedFile(EventFile):
 
     def checked(self, offset: int) -> tuple[Sequence[CheckedEvent], int]:
         """The same events in smaller groups, with headers and ends; one loop yields nearly all of them."""
-        if self._begun and self._checksum:
+        if not self._begun and not self._begin():
+            return [], offset
+        if self._checksum:
             data = self.raw(offset, min(_SMALL_PIECE, self.size - offset))
             found, end = checked_events(data, 0, len(data), True, offset)
             if found:
