@@ -54,6 +54,8 @@ def test_bash_completes_verbs_options_and_tasks(one: TestHome) -> None:
     assert completed(one.directory, "dmctl", "operate-source", "cr") == ["create"]
     assert completed(one.directory, "dmctl", "start-task", "--rem") == ["--remove-meta"]
     assert completed(one.directory, "dmctl", "pause-task", "sh") == ["shop"]
+    assert completed(one.directory, "dmctl", "table", "release", "sh") == ["shop"]
+    assert completed(one.directory, "dmctl", "transf") == ["transfer-source"]
 
 
 def test_a_daemon_is_not_started_to_complete(tmp_path: Path) -> None:
