@@ -40,13 +40,14 @@ class CommittedRuns:
         return found
 
     def unowned(self) -> list[tuple[str, int]]:
-        """Runs with commits that no member, or more than one, has begun."""
-        there = {(source, epoch) for source, epochs in self.commits.items() for epoch in epochs}
+        """Runs with commits that no member, or more than one, has begun; a row is made with 0, before any run."""
+        there = {(source, epoch) for source, epochs in self.commits.items() for epoch in epochs if epoch}
         return sorted(run for run in there if len(self.members.get(run, set())) != 1)
 
     def changes(self, source: str) -> int:
         """How often another member's run has committed than the one before."""
-        owners = [min(self.members.get((source, epoch), {""})) for epoch in self.commits.get(source, [])]
+        epochs = [epoch for epoch in self.commits.get(source, []) if epoch]
+        owners = [min(self.members.get((source, epoch), {""})) for epoch in epochs]
         return sum(one != other for one, other in itertools.pairwise(owners))
 
 

@@ -20,13 +20,13 @@ def test_a_commit_of_a_run_after_a_newer_one_is_seen(target: ThrowawayServer, sc
     target.execute(
         f"CREATE TABLE {name}.t_syncer_worker (id VARCHAR(32), lane VARCHAR(32), epoch BIGINT UNSIGNED, batch BIGINT)",
         f"CREATE TABLE {name}.t_owner (id VARCHAR(32), unit VARCHAR(16), epoch BIGINT UNSIGNED, run_by LONGTEXT)",
-        f"INSERT INTO {name}.t_syncer_worker VALUES ('one', '0', 1, 0), ('two', '0', 7, 0)",
+        f"INSERT INTO {name}.t_syncer_worker VALUES ('one', '0', 0, 0), ('two', '0', 7, 0)",
         f"INSERT INTO {name}.t_owner VALUES ('one', 'Sync', 1, '{owned}'), ('two', 'Sync', 7, '{owned}')",
         f"INSERT INTO {name}.t_owner VALUES ('one', 'Sync', 2, '{{\"member\": \"b\"}}')",
-        f"UPDATE {name}.t_syncer_worker SET epoch = 2 WHERE id = 'one'",
+        *(f"UPDATE {name}.t_syncer_worker SET epoch = {epoch} WHERE id = 'one'" for epoch in (1, 2)),
     )
     runs = committed_runs(target, first, name, "t")
-    assert runs.commits == {"one": [1, 2], "two": [7]}
+    assert runs.commits == {"one": [0, 1, 2], "two": [7]}
     assert runs.members == {("one", 1): {"a-1"}, ("two", 7): {"a-1"}, ("one", 2): {"b"}}
     assert (runs.late(), runs.unowned(), runs.changes("one"), runs.changes("two")) == ([], [], 1, 0)
     target.execute(f"UPDATE {name}.t_syncer_worker SET epoch = 1 WHERE id = 'one'")
