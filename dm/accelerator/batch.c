@@ -305,6 +305,15 @@ Py_ssize_t number_of(PyObject *numbers, PyObject *key)
     return number < 0 ? -2 : number;
 }
 
+Py_ssize_t number_first(PyObject *numbers, PyObject *key, Py_ssize_t number)
+{
+    Py_ssize_t before = PyDict_GET_SIZE(numbers);
+    PyObject *made = PyLong_FromSsize_t(number), *found = made == NULL ? NULL : PyDict_SetDefault(numbers, key, made);
+    Py_ssize_t known = found == NULL ? -2 : PyDict_GET_SIZE(numbers) > before ? -1 : PyLong_AsSsize_t(found);
+    Py_XDECREF(made);
+    return known;
+}
+
 int number_keys(PyObject *numbers, PyObject *keys, Py_ssize_t number)
 {
     if (PyTuple_GET_SIZE(keys) == 0)

@@ -65,5 +65,7 @@ int reaches(const Plan *plan, PyObject *row);
 /* The number that a dictionary has for a key, -1 if none, -2: an exception is set. */
 Py_ssize_t number_of(PyObject *numbers, PyObject *key);
 int number_keys(PyObject *numbers, PyObject *keys, Py_ssize_t number);
+/* The same in one search, of a key that gets this number if it has none: then -1 as well. */
+Py_ssize_t number_first(PyObject *numbers, PyObject *key, Py_ssize_t number);
 
 #endif

@@ -110,11 +110,17 @@ static PyObject *merged(const Compactor *self, const Change *one, const Change *
     return NULL; /* what the source can't have done, or what a row beside this one has a part in */
 }
 
-/* Where the change stands that this one may be merged with; -1: nowhere, -2: an exception is set. */
-static Py_ssize_t partner(const Compactor *self, const Change *change)
+/* Where the change stands that this one may be merged with; -1: nowhere, -2: an exception is set. `numbered`: its only
+ * key had no number, and has the one of the next place now. */
+static Py_ssize_t partner(const Compactor *self, const Change *change, int *numbered)
 {
     if (!change->plan->compacts || PyTuple_GET_SIZE(change->keys) == 0)
         return -1;
+    if (PyTuple_GET_SIZE(change->keys) == 1) {
+        Py_ssize_t known = number_first(self->last, PyTuple_GET_ITEM(change->keys, 0), PyList_GET_SIZE(self->left));
+        *numbered = known == -1;
+        return known == -2 ? -2 : known < self->floor ? -1 : known;
+    }
     Py_ssize_t found = number_of(self->last, PyTuple_GET_ITEM(change->keys, 0));
     if (found < self->floor)
         return found == -2 ? -2 : -1;
@@ -154,14 +160,15 @@ static Outcome add(Compactor *self, const Change *change)
     if (alone < 0)
         return FAILED;
     if (!alone) {
-        Py_ssize_t place = partner(self, change);
+        int numbered = 0;
+        Py_ssize_t place = partner(self, change, &numbered);
         if (place == -2)
             return FAILED;
         int taken = 0;
         Outcome done = place < 0 ? TAKEN : merge_into(self, place, change, &taken);
         if (done != TAKEN || taken)
             return done;
-        if (number_keys(self->last, change->keys, PyList_GET_SIZE(self->left)) < 0)
+        if (!numbered && number_keys(self->last, change->keys, PyList_GET_SIZE(self->left)) < 0)
             return FAILED;
     }
     if (PyList_Append(self->left, change->object) < 0)

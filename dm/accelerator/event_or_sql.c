@@ -214,6 +214,20 @@ static Outcome add(Batch *self, const Item *item)
 {
     Py_ssize_t after = -1, count = PyTuple_GET_SIZE(item->keys);
     PyObject *order_key = item->known->order_key;
+    if (count == 1 && order_key == NULL) {
+        /* Nearly always: a key that comes for the first time, and the kind's last event takes the change. */
+        Py_ssize_t last = item->known->open[item->kind][item->unchecked];
+        int taken = last < 0 ? 0 : takes(self, &self->groups[last], item);
+        if (taken > 0) {
+            Py_ssize_t known = number_first(self->last, PyTuple_GET_ITEM(item->keys, 0), last);
+            if (known == -2)
+                return FAILED;
+            if (known == -1)
+                return append(&self->groups[last], item) < 0 ? FAILED : TAKEN;
+        } else if (taken < 0) {
+            return FAILED;
+        }
+    }
     for (Py_ssize_t at = 0; at < count + (order_key != NULL); at++) {
         Py_ssize_t found = number_of(self->last, at < count ? PyTuple_GET_ITEM(item->keys, at) : order_key);
         if (found == -2)

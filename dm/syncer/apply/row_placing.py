@@ -111,9 +111,7 @@ class RowPlacing:
         maker = self._maker
         if maker is None or self._atomic_done is not None or not self._replay.is_first_time(run.begin):
             return None
-        items, known = run.items, self._direct.keys()
-        if not known >= {id(item.table_map) for item in items}:
-            return None
+        items = run.items
         try:
             changes, cost, end, made = maker(items, 0, self._direct, False)
         except DMError:
