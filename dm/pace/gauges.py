@@ -4,8 +4,11 @@ A replica of the target tells `Seconds_Behind`, but too late: it counts from the
 and what waits after that event will be later still. With a replica that needs three times as long as `dm`, a task that
 stops at 5 seconds has already written 15. So the delay is foreseen: the bytes of binlog that the replica has yet to
 execute, over the bytes per second that it was seen to execute. A task holds at half of the limit, by what is said and
-by what is foreseen, whichever is more; so rows written between two measurements, and those in open transactions, still
-arrive in time.
+by what is foreseen, whichever is more; so rows in open transactions still arrive in time.
+
+What is written between two measurements is bounded, too: a backlog would be at the target before the first of it was
+measured. The bound begins small and doubles while all of it is used and the replica is in time. What has made a replica
+late tells how much would have been right. What is hardly used shrinks again: it is from another load.
 
 A server that can't be asked, and a replica that does not replicate, hold the task: whoever named it wants it spared.
 """
@@ -29,6 +32,8 @@ from dm.sourcelog.upstream.facts import ServerFacts, read_facts
 _AGAIN_SECONDS: Final = 2.0  # after a server that could not be asked
 _WINDOW_SECONDS: Final = 3.0  # over which a replica's speed is taken
 _SHARE: Final = 0.5  # of a replica's limit, at which a task holds
+_LEAST_BYTES: Final = 16 << 10  # between two measurements
+_MOST_BYTES: Final = float(1 << 40)
 
 
 def target_gauges(target: Endpoint, clock: Clock) -> Callable[[PaceConfig], Sequence[Gauge]]:
@@ -92,7 +97,7 @@ class _Gauged:
             cast(Any, session)._force_close()
 
 
-class Hours:
+class Hours(Gauge):
     """The hours in which a task works, by the clock of this machine."""
 
     def __init__(self, config: PaceConfig, clock: Clock) -> None:
@@ -110,7 +115,7 @@ class Hours:
         """There is no session."""
 
 
-class ThreadsRunning:
+class ThreadsRunning(Gauge):
     """Sessions of a server that execute something now, this one among them."""
 
     def __init__(self, server: _Gauged, limit: int) -> None:
@@ -130,7 +135,7 @@ class ThreadsRunning:
         self._server.close()
 
 
-class UserQuery:
+class UserQuery(Gauge):
     """A person's query at the target, which gives one number."""
 
     def __init__(self, server: _Gauged, query: str, limit: float) -> None:
@@ -156,7 +161,7 @@ class UserQuery:
         self._server.close()
 
 
-class ReplicaDelay:
+class ReplicaDelay(Gauge):
     """How late one replica of the target is, or will be with what it has yet to execute."""
 
     def __init__(self, target: Endpoint, name: str, limit: float, clock: Clock) -> None:
@@ -168,10 +173,16 @@ class ReplicaDelay:
         self._replica = _Gauged(target.model_copy(update={"host": host, "port": port}), f"replica {name}", clock)
         self._facts: ServerFacts | None = None
         self._seen: deque[tuple[float, int]] = deque()  # when, and how many bytes were executed
+        self._speed = 0.0  # bytes per second, as it was last seen at work
+        self._late: float | None = None  # as it was measured last; None: not known
+        self._step = float(_LEAST_BYTES)  # what may be written until the next measurement, where it is in time
+        self._granted = 0.0
+        self._made_late = (0.0, 0.0)  # how many bytes have made it how late, while it is
 
     def excess(self) -> str:
         """That it is late, will be, or does not replicate."""
         found: list[tuple[str, int]] = []
+        self._late = None
 
         @reads_answers
         def written(session: Connection) -> str:
@@ -194,14 +205,38 @@ class ReplicaDelay:
             why = told.get("last_sql_error") or told.get("last_io_error") or "its replication is stopped"
             return f"the target's replica {self._name} does not replicate: {str(why)[:200]}"
         file, offset = str(told["relay_source_log_file"]), int(str(told["exec_source_log_pos"]))
-        late = max(float(seconds), self._foreseen(files, file, offset))
+        foreseen = self._foreseen(files, file, offset)
+        self._late = None if foreseen is None else max(float(seconds), foreseen)
+        late = self._late or 0.0
         if late <= self._limit * _SHARE:
             return ""
         limit = f"limit {self._limit:g} s, of which the task uses {_SHARE:.0%}"
         return f"the target's replica {self._name} is {late:.1f} s late, {limit}"
 
-    def _foreseen(self, files: Sequence[tuple[str, int]], file: str, offset: int) -> float:
-        """Seconds that it needs for what it has yet to execute; 0 where it executes another server's binlog."""
+    def allowance(self, used: float) -> float:
+        """As much as makes it later by a quarter of the limit, by what the last bytes have done."""
+        late, most, granted, self._granted = self._late, self._limit * _SHARE, self._granted, 0.0
+        if late is None:
+            return 0.0
+        if late > most:
+            size, worst = self._made_late
+            self._made_late = size, worst = size or max(self._step, used), max(worst, late)
+            self._step = max(float(_LEAST_BYTES), size * most / 2 / worst)
+            return 0.0
+        self._made_late = 0.0, 0.0
+        if granted and used >= granted:
+            times = min(2.0, most / 2 / late) if late > 0 else 2.0
+            self._step = min(_MOST_BYTES, self._step * max(1.0, times))
+        elif granted and used < granted / 4:
+            self._step = max(float(_LEAST_BYTES), self._step / 2)
+        self._granted = self._step
+        return self._step
+
+    def _foreseen(self, files: Sequence[tuple[str, int]], file: str, offset: int) -> float | None:
+        """Seconds that it needs for what it has yet to execute; 0 where it executes another server's binlog.
+
+        None where it was never seen at work.
+        """
         before, executed = 0, None
         for name, size in files:
             if name == file:
@@ -216,10 +251,13 @@ class ReplicaDelay:
         while len(self._seen) > 2 and now - self._seen[1][0] >= _WINDOW_SECONDS:
             self._seen.popleft()
         began, first = self._seen[0]
-        if not left or now <= began:
+        if not left:
             return 0.0
-        speed = max(0, executed - first) / (now - began)
-        return left / speed if speed > 0 else now - began
+        if now > began:
+            self._speed = max(0, executed - first) / (now - began)
+            if not self._speed:
+                return now - began
+        return left / self._speed if self._speed else None
 
     def close(self) -> None:
         """End both sessions."""

@@ -7,6 +7,7 @@ task one measures (`SharedPace.lead`).
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,11 +25,15 @@ _REST_SECONDS: Final = 10.0  # without a question; then nothing is measured
 
 
 class Gauge(Protocol):
-    """Measures one thing that a limit is for."""
+    """Measures one thing that a limit is for; those here are its subclasses."""
 
     def excess(self) -> str:
         """Why everybody must wait, in words; empty where the limit is kept."""
         ...
+
+    def allowance(self, used: float) -> float:
+        """Bytes that may be written until the next measurement; `used`: those since the last one."""
+        return math.inf
 
     def close(self) -> None:
         """End its session."""
@@ -116,7 +121,7 @@ class Governor:
 
     def _run(self) -> None:
         assert self._gauges is not None
-        config, gauges = PaceConfig(), list[Gauge]()
+        config, gauges, allowed = PaceConfig(), list[Gauge](), math.inf
         try:
             while self._needed():
                 if self._shared.config != config:
@@ -124,7 +129,10 @@ class Governor:
                     config = self._shared.config
                     gauges = list(self._gauges(config))
                 if config.measured and self._shared.lead(_LEADS_SECONDS):
-                    self._shared.hold(next(filter(None, (each.excess() for each in gauges)), ""))
+                    reasons = [each.excess() for each in gauges]
+                    used = allowed - self._shared.allowed
+                    allowed = min((each.allowance(used) for each in gauges), default=math.inf)
+                    self._shared.hold(next(filter(None, reasons), ""), allowed)
                 if self._clock.wait(self._over, _MEASURE_SECONDS):
                     break
         finally:

@@ -13,6 +13,7 @@ Invariants:
 - An asker waits while there is a reason to hold, or a debt. It asks again within `LONGEST_WAIT`, so a change takes
   effect within that time.
 - A limit that must be measured holds everybody until it was measured, also when the measuring process was killed.
+- With a limit of a replica's delay, no more bytes are let through between two measurements than the first one allows.
 - Without limits, asking costs a look at one byte of memory.
 
 Seconds are the system's monotonic clock, which all processes of a machine share; it begins anew with the machine.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import mmap
 import os
 import struct
@@ -39,6 +41,7 @@ from dm.errors import DMError
 
 LONGEST_WAIT: Final = 0.25  # seconds between two questions of an asker
 UNMEASURED: Final = "what the limits depend on is yet to be measured"
+UNSEEN: Final = "what the target's replicas make of the last rows is yet to be measured"
 
 _FORMAT: Final = 1
 _MAGIC: Final = b"dmpc"
@@ -47,8 +50,9 @@ _SAVED_SECONDS: Final = 1.0
 _STILL_WAITING: Final = 2 * LONGEST_WAIT  # between two questions of one wait
 # magic, format, limited, measured, at run time, length of the limits, checksum of the limits, number of the change
 _LIMITS: Final = struct.Struct("<4sH???xHxxII")
-# tokens of rows, of bytes, as of when; began, held in all, noted last; measured until, by whom, length of words
-_USED: Final = struct.Struct("<dddddddIHxx")
+# tokens of rows, of bytes, as of when; began, held in all, noted last; measured until, by whom, length of words; bytes
+# until the next measurement
+_USED: Final = struct.Struct("<dddddddIHxxd")
 _LIMITED_AT: Final = 6
 _USED_AT: Final = 64
 _TEXT_AT: Final = 256
@@ -67,6 +71,7 @@ class _Tokens:
     measured_until: float = 0.0
     leader: int = 0
     words: str = ""
+    allowed: float = 0.0  # bytes until the next measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,7 @@ class SharedPace:
             used, now = self._used(), self._clock.monotonic()
             config = self.config
             waiting = now - used.noted < _STILL_WAITING
-            words = (used.words or _rate_words(config)) if waiting else ""
+            words = (used.words or _unseen(used, config) or _rate_words(config)) if waiting else ""
             share = used.held / (now - used.began) if now > used.began else 0.0
             return PaceState(config, self._page[_LIMITED_AT + 2] != 0, words, min(1.0, share))
 
@@ -158,7 +163,7 @@ class SharedPace:
             self._refill(used, config, now)
             if config.measured and not _leads(used, now):
                 used.words = UNMEASURED
-            wait = LONGEST_WAIT if used.words else _debt(used, config)
+            wait = LONGEST_WAIT if used.words or _unseen(used, config) else _debt(used, config)
             if wait:
                 if now - used.noted < _STILL_WAITING:
                     used.held += now - used.noted
@@ -166,6 +171,7 @@ class SharedPace:
             else:
                 used.rows -= rows
                 used.bytes -= size
+                used.allowed -= size
             self._put(used)
             return min(wait, LONGEST_WAIT)
 
@@ -181,15 +187,21 @@ class SharedPace:
             self._put(used)
             return True
 
-    def hold(self, words: str) -> None:
-        """Let everybody wait, for a reason in words; the empty ones let all go on.
+    @property
+    def allowed(self) -> float:
+        """Bytes that are left until the next measurement."""
+        with self._locked():
+            return self._used().allowed
+
+    def hold(self, words: str, allowed: float = math.inf) -> None:
+        """Let everybody wait, for a reason in words; the empty ones let all go on, for so many bytes.
 
         Nothing is done where another process leads by now: this one's measurement took too long.
         """
         with self._locked():
             used = self._used()
             if used.leader == os.getpid():
-                used.words = words
+                used.words, used.allowed = words, allowed
                 self._put(used)
 
     def retire(self) -> None:
@@ -244,16 +256,18 @@ class SharedPace:
         )  # fmt: skip
 
     def _used(self) -> _Tokens:
-        rows, size, refilled, began, held, noted, until, leader, length = _USED.unpack_from(self._page, _USED_AT)
+        rows, size, refilled, began, held, noted, until, leader, length, allowed = _USED.unpack_from(
+            self._page, _USED_AT
+        )
         words = self._page[_WORDS_AT : _WORDS_AT + length].decode("utf-8", "replace")
-        return _Tokens(rows, size, refilled, began, held, noted, until, leader, words)
+        return _Tokens(rows, size, refilled, began, held, noted, until, leader, words, allowed)
 
     def _put(self, used: _Tokens) -> None:
         words = used.words.encode()[:_MOST_WORDS]
         self._page[_WORDS_AT : _WORDS_AT + len(words)] = words
         _USED.pack_into(
             self._page, _USED_AT, used.rows, used.bytes, used.refilled, used.began, used.held, used.noted,
-            used.measured_until, used.leader, len(words),
+            used.measured_until, used.leader, len(words), used.allowed,
         )  # fmt: skip
 
     def _refill(self, used: _Tokens, config: PaceConfig, now: float) -> None:
@@ -284,7 +298,12 @@ def _debt(used: _Tokens, config: PaceConfig) -> float:
     return max((-tokens / limit + 1e-4 for tokens, limit in pairs if limit is not None and tokens < 0), default=0.0)
 
 
+def _unseen(used: _Tokens, config: PaceConfig) -> str:
+    return UNSEEN if config.replica_lag is not None and used.allowed <= 0 else ""
+
+
 def _rate_words(config: PaceConfig) -> str:
     rows, size = config.rows_per_second, config.bytes_per_second
     limits = [f"{rows} rows per second" if rows else "", f"{size} bytes per second" if size else ""]
-    return f"the limit of {' and '.join(filter(None, limits))}"
+    words = " and ".join(filter(None, limits))
+    return f"the limit of {words}" if words else ""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dm.clock import SystemClock
 from dm.config.pace import PaceConfig
 from dm.errors import DMError
-from dm.pace.shared import LONGEST_WAIT, UNMEASURED, SharedPace
+from dm.pace.shared import LONGEST_WAIT, UNMEASURED, UNSEEN, SharedPace
 from tests.testbed.fake_clock import FakeClock
 
 MEASURED = PaceConfig(target_threads_running=10)
@@ -199,3 +199,16 @@ def test_limits_that_are_too_long_are_refused_and_the_old_ones_hold(tmp_path: Pa
         shared.change(PaceConfig(query="SELECT 1 " + "+ 1" * 2000, query_limit=3.0), run_time=True)
     assert refused.value.name == "pace-too-long"
     assert shared.config == PaceConfig(rows_per_second=5)
+
+
+def test_bytes_between_two_measurements_of_a_replica_are_bounded(tmp_path: Path) -> None:
+    shared = SharedPace.begun(tmp_path / "task", PaceConfig(replica_lag=5, replicas=("db-7",)), FakeClock())
+    assert shared.lead(3.0)
+    shared.hold("", 100.0)
+    assert shared.take(0, 60) == 0
+    assert shared.allowed == 40.0
+    assert shared.take(5, 60) == 0  # a batch is let through whole
+    assert shared.take(5, 1) == LONGEST_WAIT
+    assert shared.state().holding == UNSEEN
+    shared.hold("", 1.0)
+    assert shared.take(5, 1) == 0
