@@ -4,12 +4,14 @@ One source writes changes of two tables. Main has a lane per table: a lane commi
 main's checkpoint L lags behind the slower one, and a lane that fails leaves the other one ahead. `dm.progress.branches`
 says what a branch is. The second change of table 0 is refused until a person mends it; table 1 may leave because a
 person asks for it, so both may be out at once. A person may release a branch too early: it fails again on its way back.
+Or a person takes a request back, holds a table once more that has come back, gives one up. A branch that was not ready
+in time is let go: main is past its place, and they meet later.
 
 Either kind of process may crash at any step, or be frozen before a write, which its session then makes at any time
 later, unless it has been ended. `explore` walks all states and returns the first violation:
 
 - a change is applied that is there already, or before an earlier one of its table, or two streams have a table;
-- nothing can be done any more, and the tables are not main's with each change once.
+- nothing can be done any more, and the tables are not main's with each change once, but for those given up.
 
 Each safeguard can be taken away, and then there must be a violation.
 """
@@ -29,7 +31,7 @@ REFUSED: Final = 1  # this one, until it is mended
 
 Safeguard = Literal[
     "progress is copied", "one transaction", "older runs of main end", "own id", "older runs of a branch end",
-    "the row is read again", "one place", "taken back at rest",
+    "the row is read again", "one place", "taken back at rest", "let go", "what is given up stays out",
 ]  # fmt: skip
 SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
     "progress is copied",
@@ -40,8 +42,10 @@ SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
     "the row is read again",
     "one place",
     "taken back at rest",
+    "let go",
+    "what is given up stays out",
 )
-BranchPhase = Literal["asked", "aside", "undo", "near", "until", "ready"]
+BranchPhase = Literal["asked", "aside", "undo", "near", "until", "ready", "dropped"]
 _FOLLOWING: Final = ("undo", "near", "until")
 
 
@@ -97,6 +101,7 @@ class State:
     crashes: int = 1
     holds: int = 1
     early: int = 1  # releases of what is not mended
+    drops: int = 0  # of what rests
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +112,11 @@ class BranchModel:
     crashes: int = 1
     holds: int = 0  # of table 1, so that two are out
     early: int = 1
+    drops: int = 0
 
     def explore(self, limit: int = 3_000_000) -> tuple[int, Violation[State] | None]:
         """Walk all reachable states; gives their number and the first violation."""
-        start = State(crashes=self.crashes, holds=self.holds, early=self.early)
+        start = State(crashes=self.crashes, holds=self.holds, early=self.early, drops=self.drops)
         return explore(start, self._steps, self._judge, limit)
 
     def _has(self, safeguard: Safeguard) -> bool:
@@ -120,8 +126,10 @@ class BranchModel:
     def _judge(state: State, stuck: bool) -> None:
         if not stuck:
             return
-        ended = state.branches == (None, None) and state.main is not None and min(state.main.lanes) == ROWS
-        if not (ended and set(state.rows) == {1}):
+        kept = [table for table in TABLES if _phase(state, table) != "dropped"]
+        ended = all(state.branches[table] is None for table in kept)
+        ended = ended and state.main is not None and min(state.main.lanes) == ROWS
+        if not (ended and all(done or OF[at] not in kept for at, done in enumerate(state.rows))):
             raise Wrong("nothing goes on, and something is missing")
 
     def _steps(self, state: State) -> Iterator[State]:
@@ -138,8 +146,12 @@ class BranchModel:
         if not state.mended and state.branches[0] is not None:
             yield replace(state, mended=True)
         if state.holds and state.branches[1] is None:
-            yield _with(replace(state, holds=0), 1, Branch("asked"))
+            yield _with(replace(state, holds=state.holds - 1), 1, Branch("asked"))
         for table, branch in enumerate(state.branches):
+            if branch is not None and branch.phase == "asked":
+                yield _with(state, table, None)  # taken back
+            if branch is not None and branch.phase == "aside" and state.drops:
+                yield _with(replace(state, drops=state.drops - 1), table, Branch("dropped"))
             if branch is not None and branch.phase == "aside" and branch.at is not None:
                 released = _with(state, table, replace(branch, phase="undo"))
                 if table != OF[REFUSED] or state.mended:
@@ -174,9 +186,10 @@ class BranchModel:
                 return
             if branch.place > state.stored:
                 until = branch.place if until is None else min(until, branch.place)
-            else:
-                state = _with(state, table, replace(branch, phase="undo"))
-        out = frozenset(table for table in TABLES if state.branches[table] is not None)
+            elif self._has("let go"):
+                yield _with(state, table, replace(branch, phase="undo"))
+                return
+        out = self._out(state)
         main = Main((state.stored, state.stored), out, until)
         near = next((table for table in TABLES if _phase(state, table) == "near"), None)
         if near is not None and rests and until is None:
@@ -184,6 +197,20 @@ class BranchModel:
             assert branch is not None
             yield _with(replace(state, main=main), near, replace(branch, phase="until", place=state.stored))
         yield replace(state, main=main)
+
+    def _out(self, state: State) -> frozenset[int]:
+        stays = self._has("what is given up stays out")
+        return frozenset(
+            table
+            for table, branch in enumerate(state.branches)
+            if branch is not None and (stays or branch.phase != "dropped")
+        )
+
+    def _due(self, state: State, branch: Branch) -> bool:
+        """Whether main has something to do about it when its next run begins."""
+        if branch.phase == "ready":
+            return branch.place >= state.stored or self._has("let go")
+        return branch.phase in ("asked", "near")
 
     def _left(self, state: State, table: int) -> State:
         """The transaction in which a table leaves."""
@@ -228,8 +255,8 @@ class BranchModel:
             else:
                 yield self._written(moved, Late("row", at))
         same = main.lanes[0] == main.lanes[1]
-        due = any(_phase(state, table) in ("asked", "near", "ready") for table in TABLES)
-        seen = {table for table in TABLES if state.branches[table] is not None} != main.out
+        due = any(self._due(state, branch) for branch in state.branches if branch is not None)
+        seen = self._out(state) != main.out
         if same and (due or seen) and (main.until is None or main.lanes[0] == main.until):
             yield replace(state, main=None, stored=main.lanes[0])
 
