@@ -64,7 +64,7 @@ class Backup:
     [
         "rows",  # the progress is ahead of them
         pytest.param("rows and progress", marks=pytest.mark.chaos),  # of one moment, long before the source's end
-        "no progress",  # the backup had none
+        pytest.param("no progress", marks=pytest.mark.chaos),  # the backup had none
     ],
 )
 def test_it_goes_on_with_the_sources_rows(

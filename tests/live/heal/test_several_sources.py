@@ -159,6 +159,7 @@ def test_what_can_not_be_exact_for_several_is_refused_by_name(scene: Scene, monk
     assert not scene.unfinished()
 
 
+@pytest.mark.chaos
 def test_a_key_that_both_sources_have_is_told_and_ends_the_heal(scene: Scene) -> None:
     name = name_of(scene)
     scene.upstreams[1].execute(f"INSERT INTO `{name}`.part_1 VALUES (1, 0, 'another')")
