@@ -111,10 +111,7 @@ def demand_suited(
         why = f"an online schema change is under way ({', '.join(map(str, ghosts))})"
         way = "wait until its tool has ended, or drop the table that it has left behind"
         raise DMError("heal-unsuited", task=subtask.task, why=why, way=way)
-    shared = _shared(request, subtask, {_folded(rules.route(name)): name for name in wanted})
-    if shared:
-        way = f"`dmctl heal {subtask.task}` without `--source` heals all of its sources together"
-        raise DMError("heal-unsuited", task=subtask.task, why=shared, way=way)
+    _demand_not_shared(request, subtask, {_folded(rules.route(name)): name for name in wanted})
     for one in find_all(target, key):
         if (one.kind, one.phase) != ("reload", "asked"):
             tables = ", ".join(map(str, one.names)) or "those that its list has got"
@@ -123,19 +120,26 @@ def demand_suited(
             raise DMError("heal-unsuited", task=subtask.task, why=why, way=anew)
 
 
-def _shared(request: HealRequest, subtask: SubtaskConfig, targets: Mapping[tuple[str, str], TableName]) -> str:
-    """Which table of the target has rows of a source that is not healed, too; empty where there is none."""
+def _demand_not_shared(
+    request: HealRequest, subtask: SubtaskConfig, targets: Mapping[tuple[str, str], TableName]
+) -> None:
+    """Raise DMError where a table of the target has rows of a source that is not healed, too."""
     for other in request.others:
         rules = TableRules(other)
         with closing(question_session(other.source.endpoint)) as connection:
             for name in list_tables(connection):
                 ours = targets.get(_folded(rules.route(name))) if rules.wanted(name) else None
                 if ours is not None:
-                    return (
+                    why = (
                         f"{rules.route(name)} has rows of {other.source_id}, too ({name}): nothing tells which are"
                         f" those of {ours} of {subtask.source_id}"
                     )
-    return ""
+                    way = (
+                        f"`dmctl heal {subtask.task}` without `--source` heals all sources that the task is on; if it"
+                        f" is not on {other.source_id} any more, `dmctl start-task <file> -s {other.source_id}` first,"
+                        f" and `dmctl pause-task {subtask.task}`"
+                    )
+                    raise DMError("heal-unsuited", task=subtask.task, why=why, way=way)
 
 
 def _folded(table: TableName) -> tuple[str, str]:
