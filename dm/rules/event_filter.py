@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from dm.config.pattern import Match, matcher
 from dm.config.regex import compile_regex
@@ -29,6 +29,12 @@ DO: Verdict = "do"
 IGNORE: Verdict = "ignore"
 
 _ALTER = "alter table"
+_REMOVING: Final = (  # rows of a table, or a table from those that the rules lead to
+    "truncate table", "drop table", "drop database", "rename table", "truncate table partition",
+    "drop table partition", "exchange table partition",
+)  # fmt: skip
+_REPLACING: Final = ("create table", "create database", _ALTER)  # CREATE OR REPLACE, CONVERT PARTITION .. TO TABLE
+_OF_ALTER: Final = {"rename table", _ALTER} | {name for name in _REMOVING if name.endswith("partition")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,23 @@ class EventFilter:
         concerned = [rule for rule in self._rules if rule.concerns(TableName("", ""))]
         objecting = [rule for rule in concerned if rule.objects(None, statement, alters=False)]
         return _verdict(objecting, "a statement", "what can't be understood") == IGNORE
+
+    def keeps_rows(self, *, replaces: bool) -> str:
+        """By which rule the target may keep rows that a statement has removed at the source; empty where by none.
+
+        All rules count, also those of tables that the source has no more. One with a `sql-pattern` may have left out
+        any statement. `replaces`: whether the source has MariaDB's statements that remove rows.
+        """
+        for each in self._rules:
+            name = each.rule.name or each.rule.schema_pattern
+            if each.rule.action == "Error":  # the task stops there
+                continue
+            for event in (*_REMOVING, *(_REPLACING if replaces else ())):
+                if each.objects(event, "", alters=event in _OF_ALTER):
+                    return f"filter {name} leaves out `{event}`"
+            if each.statement is not None:
+                return f"filter {name} leaves out statements by their text (`sql-pattern`)"
+        return ""
 
 
 def _verdict(objecting: list[_Rule], event: str, name: object) -> Verdict:

@@ -197,6 +197,10 @@ class TableRules:
         """Whether a statement that can't be understood is skipped by a rule for every schema with a `sql-pattern`."""
         return self._filter.ignores_text(sql)
 
+    def keeps_rows(self, *, replaces: bool) -> str:
+        """By which event filter the target may have rows that the source has removed (`EventFilter.keeps_rows`)."""
+        return self._filter.keeps_rows(replaces=replaces)
+
     def row_filter(
         self, table: TableSchema, columns: Sequence[Column] | None = None, judges: Judges | None = None
     ) -> RowFilter | None:

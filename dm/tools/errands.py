@@ -167,10 +167,10 @@ class HealedSubtask:
 
 @dataclass(frozen=True, slots=True)
 class HealRequest:
-    """Subtasks that are healed together, the task's others, and the options of `dmctl heal`."""
+    """Subtasks that are healed together, all others that may write to their target, and the options of `dmctl heal`."""
 
     healed: tuple[HealedSubtask, ...]
-    others: tuple[SubtaskConfig, ...]  # of the same task
+    others: tuple[SubtaskConfig, ...]  # of the same task, and of all other tasks
     dry_run: bool = False  # tell what would be done
     recreate: bool = False  # tables that are not made like the source's are made again, and loaded whole
     rows: int = 100_000  # of a chunk
@@ -189,7 +189,8 @@ class HealReport(PhasedReport):
     differing_chunks: int = 0
     rows: Counter[str] = field(default_factory=Counter)  # written, or to be written, by table of the target
     whole: dict[str, str] = field(default_factory=dict)  # tables of the target that are loaded again, and why
-    gone: list[str] = field(default_factory=list)  # tables that the source has no more
+    gone: list[str] = field(default_factory=list)  # tables that the sources have no more
+    gone_from: dict[str, str] = field(default_factory=dict)  # of these: the target's table, where others go into it
 
     def to_json(self) -> dict[str, JSON]:
         """The fields."""
@@ -202,6 +203,7 @@ class HealReport(PhasedReport):
             "differingChunks": self.differing_chunks,
             "writtenRows": self.rows.total(), "tables": dict(sorted(self.rows.items())),
             "whole": dict(sorted(self.whole.items())), "gone": [*self.gone],
+            "goneFrom": dict(sorted(self.gone_from.items())),
             "seconds": self.rounded_seconds,
         }  # fmt: skip
 

@@ -237,7 +237,13 @@ def heal_lines(answer: Answer, asked: Heal, resting: Sequence[str]) -> list[str]
     found = [f"{names}: {answer['differingChunks']} of {chunks} differed: {rows} {would}written, in {seconds:.1f} s"]
     found += [f"  {table}: {counted(number, 'row')}" for table, number in answer["tables"].items()]
     found += [f"  {would}loaded again whole: {table}: {why}" for table, why in answer["whole"].items()]
-    found += [f"  no longer at the source, its table at the target stays: {table}" for table in answer["gone"]]
+    merged = answer["goneFrom"]
+    found += [
+        f"  no longer at the source, so {merged[table]} keeps none of its rows: {table}"
+        if table in merged
+        else f"  no longer at the source, its table at the target stays: {table}"
+        for table in answer["gone"]
+    ]
     if dry:
         found.append(f"  nothing was written; `dmctl heal {task}` takes about {seconds:.0f} s, and what it writes")
         return found

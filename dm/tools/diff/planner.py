@@ -91,12 +91,13 @@ class DiffPlanner:
         places = {TARGET_WORD: TARGET} | {subtask.source_id: place for place, subtask in enumerate(subtasks)}
         self.snapshots = Snapshots.of(options.snapshots, places)
         self.readings: dict[int, SnapshotStatements] = {}
+        self.present = PresentNames((), 0)  # of the target, at the last plan
 
     def plan(self, only: frozenset[TableName] | None = None, *, cut: bool = True) -> list[PlannedTable]:
         """Every table that the rules lead to; only these where they are given. Not `cut`: it has no chunks yet."""
         with ExitStack() as stack:
             servers = {place: self._open(stack, place) for place in self.endpoints}
-            present = PresentNames(list_tables(servers[TARGET].session), servers[TARGET].folding)
+            present = self.present = PresentNames(list_tables(servers[TARGET].session), servers[TARGET].folding)
             origins: dict[TableName, list[tuple[int, TableName]]] = {}
             for place, rules in enumerate(self._rules):
                 for table in list_tables(servers[place].session):

@@ -108,6 +108,7 @@ class DiffUnit:
         self._digests: dict[TableName, dict[int, str]] = {}  # of chunks that are equal, by their number
         self._fixes: Fixes | None = FixFiles(Path(options.fix_sql)) if options.fix_sql else None
         self._mends = False
+        self._only: frozenset[TableName] | None = None
         self.most_kept = (0, 0)  # rows that a task kept at a time, and bytes of differences that were kept here
 
     def keep_pace(self, pace: BulkPace) -> Self:
@@ -117,12 +118,12 @@ class DiffUnit:
             self._options = replace(self._options, rows=most)
         return self
 
-    def mend(self, fixes: Fixes, pace: BulkPace | None) -> Self:
-        """Have differences mended as they are found, where structures are the same; nothing is recorded.
+    def mend(self, fixes: Fixes, only: frozenset[TableName], pace: BulkPace | None) -> Self:
+        """Have differences of just these tables mended, where structures are the same; nothing is recorded.
 
         The pace is that of another unit, which this one is a part of.
         """
-        self._fixes, self._mends = fixes, True
+        self._fixes, self._mends, self._only = fixes, True, only
         return self if pace is None else self.keep_pace(pace)
 
     def status(self) -> Mapping[str, JSON]:
@@ -148,7 +149,7 @@ class DiffUnit:
 
     def _run(self, stop: threading.Event) -> None:
         planner = DiffPlanner(self._subtasks, self._options, stop, self._recent(stop))
-        tables = {planned.name: planned for planned in self._settled(planner, planner.plan(), stop)}
+        tables = {planned.name: planned for planned in self._settled(planner, planner.plan(self._only), stop)}
         if self._options.sample:
             self._time_sample(planner, list(tables.values()), stop)
             return

@@ -13,7 +13,7 @@ Nothing is written here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
@@ -24,12 +24,14 @@ from dm.downstream.connection import TargetConnection
 from dm.dumper.structures import Settled, TargetKeys
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.dialect import dialect
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
 from dm.progress.checkpoint import read_checkpoint
 from dm.progress.table_joining import find_all
 from dm.progress.tables import SubtaskKey, existing_tables
+from dm.rules.router import PresentNames
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.upstream.connection import Connection
 from dm.sourcelog.upstream.facts import ServerFacts, list_tables, question_session
@@ -43,7 +45,7 @@ _REPLACED: Final = (
     " may take the place of another's"
 )
 _MISSING: Final = "the target has no such table"
-_UNSETTLED: Final = "its structure was changed while the heal began"
+_KEPT: Final = "the target may have rows that no source has any more, and that are to stay there"
 
 
 @dataclass
@@ -58,7 +60,8 @@ class HealSurvey:
     whole: dict[TableName, str] = field(default_factory=dict)
     anew: bool = False  # what is loaded whole is also made again
     shared: frozenset[TableName] = frozenset()  # tables of the target that others of these sources have rows in, too
-    gone: list[TableName] = field(default_factory=list)  # tables that the checkpoint knows, and the source has no more
+    # Tables that the checkpoint knows, and the source has no more; with the names that they would have at the target.
+    gone: dict[TableName, TableName] = field(default_factory=dict)
 
     def origins(self, target: TableName) -> list[TableName]:
         """The tables of the source that go into a table of the target."""
@@ -85,7 +88,7 @@ class Surveyed:
 
 
 def demand_suited(
-    request: HealRequest, subtask: SubtaskConfig, source: Connection, target: TargetConnection, key: SubtaskKey
+    subtask: SubtaskConfig, source: Connection, facts: ServerFacts, target: TargetConnection, key: SubtaskKey
 ) -> None:
     """Raise DMError where the task's settings, or what is under way, leave nothing that is exact."""
     rules = TableRules(subtask)
@@ -106,12 +109,13 @@ def demand_suited(
     for name in wanted:
         if why := why_not_compared(rules, name):
             raise DMError("heal-unsuited", task=subtask.task, why=why, way=anew)
+    if kept := rules.keeps_rows(replaces=dialect(facts.flavor, facts.version).replaces_objects):
+        raise DMError("heal-unsuited", task=subtask.task, why=f"{kept}: {_KEPT}", way=anew)
     ghosts = [name for name in there if rules.online.kind(name) == "ghost" and rules.followed(name)]
     if ghosts:
         why = f"an online schema change is under way ({', '.join(map(str, ghosts))})"
         way = "wait until its tool has ended, or drop the table that it has left behind"
         raise DMError("heal-unsuited", task=subtask.task, why=why, way=way)
-    _demand_not_shared(request, subtask, {_folded(rules.route(name)): name for name in wanted})
     for one in find_all(target, key):
         if (one.kind, one.phase) != ("reload", "asked"):
             tables = ", ".join(map(str, one.names)) or "those that its list has got"
@@ -120,26 +124,46 @@ def demand_suited(
             raise DMError("heal-unsuited", task=subtask.task, why=why, way=anew)
 
 
-def _demand_not_shared(
-    request: HealRequest, subtask: SubtaskConfig, targets: Mapping[tuple[str, str], TableName]
+def demand_unshared(
+    request: HealRequest, healed: Sequence[tuple[SubtaskConfig, Connection]], target: TargetConnection
 ) -> None:
-    """Raise DMError where a table of the target has rows of a source that is not healed, too."""
+    """Raise DMError where a table of the target has rows of a source or of a task that is not healed, too.
+
+    No source that is healed has these rows, so a heal would delete them. Rows that another task has of the very tables
+    that are healed are the same rows.
+    """
+    ours, targets = dict[tuple[str, TableName], tuple[str, str]](), dict[tuple[str, str], str]()
+    for subtask, source in healed:
+        rules = TableRules(subtask)
+        for name in filter(rules.wanted, list_tables(source)):
+            to = ours[subtask.source_id, name] = _folded(rules.route(name))
+            targets.setdefault(to, f"{name} of {subtask.source_id}")
+    task = healed[0][0].task
     for other in request.others:
+        if other.task != task and not _writes_there(other, healed[0][0], target):
+            continue
         rules = TableRules(other)
         with closing(question_session(other.source.endpoint)) as connection:
-            for name in list_tables(connection):
-                ours = targets.get(_folded(rules.route(name))) if rules.wanted(name) else None
-                if ours is not None:
-                    why = (
-                        f"{rules.route(name)} has rows of {other.source_id}, too ({name}): nothing tells which are"
-                        f" those of {ours} of {subtask.source_id}"
-                    )
-                    way = (
-                        f"`dmctl heal {subtask.task}` without `--source` heals all sources that the task is on; if it"
-                        f" is not on {other.source_id} any more, `dmctl start-task <file> -s {other.source_id}` first,"
-                        f" and `dmctl pause-task {subtask.task}`"
-                    )
-                    raise DMError("heal-unsuited", task=subtask.task, why=why, way=way)
+            there = [name for name in list_tables(connection) if rules.wanted(name)]
+        for name, to in ((each, to) for each in there for to in rules.destinations(each)):
+            if _folded(to) not in targets or ours.get((other.source_id, name)) == _folded(to):
+                continue
+            whose, way = other.source_id, f"`dmctl heal {task}` without `--source` heals all of its sources together"
+            if other.task != task:
+                whose = f"task {other.task} on {other.source_id}"
+                way = f"have one task migrate all that goes into the table; or: {_ANEW.format(task=task)}"
+            why = f"{to} has rows of {whose}, too ({name}): nothing tells which are those of {targets[_folded(to)]}"
+            raise DMError("heal-unsuited", task=task, why=why, way=way)
+
+
+def _writes_there(other: SubtaskConfig, subtask: SubtaskConfig, target: TargetConnection) -> bool:
+    """Whether another task has its rows at the same target, which may have several addresses."""
+    if other.mode == "dump":
+        return False
+    there, here = other.target, subtask.target
+    if (there.host.lower(), there.port) == (here.host.lower(), here.port):
+        return True
+    return bool(existing_tables(target, SubtaskKey(other.meta_schema, other.task, other.source_id)))
 
 
 def _folded(table: TableName) -> tuple[str, str]:
@@ -148,9 +172,15 @@ def _folded(table: TableName) -> tuple[str, str]:
 
 def survey(request: HealRequest, sources: Sequence[Surveyed]) -> list[HealSurvey]:
     """The way of each table, by source; raises DMError where a structure keeps the heal from beginning."""
-    planned = DiffPlanner([each.subtask for each in sources], DiffRequest(), threading.Event()).plan(cut=False)
+    for each in sources:
+        if each.settled.moving:  # nothing is known of these, so not even what would be loaded again
+            tables = ", ".join(map(str, sorted(each.settled.moving)))
+            why = f"{tables} of {each.subtask.source_id} changed in structure, came or went while the heal began"
+            raise DMError("heal-unsuited", task=each.subtask.task, why=why, way="give the command again")
+    planner = DiffPlanner([each.subtask for each in sources], DiffRequest(), threading.Event())
+    planned = planner.plan(cut=False)
     shared = [each for each in planned if len(each.places) > 1]
-    surveys = [_survey(place, source, planned) for place, source in enumerate(sources)]
+    surveys = [_survey(place, source, planned, planner.present) for place, source in enumerate(sources)]
     _demand_comparable(sources, surveys, shared)
     for source, found in zip(sources, surveys, strict=True):
         if found.anew and not request.recreate:
@@ -160,7 +190,7 @@ def survey(request: HealRequest, sources: Sequence[Surveyed]) -> list[HealSurvey
     return surveys
 
 
-def _survey(place: int, source: Surveyed, planned: Sequence[PlannedTable]) -> HealSurvey:
+def _survey(place: int, source: Surveyed, planned: Sequence[PlannedTable], present: PresentNames) -> HealSurvey:
     subtask, settled, facts, key = source.subtask, source.settled, source.facts, source.key
     rules = TableRules(subtask)
     keys = TargetKeys(subtask, rules)
@@ -170,8 +200,7 @@ def _survey(place: int, source: Surveyed, planned: Sequence[PlannedTable]) -> He
         for name, text in structures.items()
     }
     own = [each for each in planned if place in each.places]
-    spelled = {_folded(each.name): each.name for each in own}
-    routes = {name: spelled.get(_folded(rules.route(name)), rules.route(name)) for name in structures}
+    routes = {name: present.spelled(rules.route(name)) for name in structures}  # as they are planned
     several = frozenset(each.name for each in own if len(each.places) > 1)
     found = HealSurvey(structures, schemas, routes, shared=several)
     try:
@@ -183,14 +212,11 @@ def _survey(place: int, source: Surveyed, planned: Sequence[PlannedTable]) -> He
             _place(found, each, origins, keyless=bool(keyless))
     finally:
         keys.close()
-    for name in settled.moving:
-        if rules.wanted(name):
-            found.load_whole(spelled.get(_folded(rules.route(name)), rules.route(name)), _UNSETTLED, anew=True)
     if key.checkpoint in existing_tables(source.control, key):
         stored = read_checkpoint(source.control, key)
         known = {} if stored is None else stored.tables
         absent = {name for name, point in known.items() if point.schema is not None and rules.wanted(name)}
-        found.gone = sorted(absent - structures.keys() - settled.moving)
+        found.gone = {name: present.spelled(rules.route(name)) for name in sorted(absent - structures.keys())}
     return found
 
 

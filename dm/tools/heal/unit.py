@@ -25,7 +25,7 @@ from dm.tools.diff.unit import DiffUnit
 from dm.tools.errands import DiffRequest, HealReport, HealRequest
 from dm.tools.heal.mending import HealLanes, Mending
 from dm.tools.heal.source import ALTERED, HealedSource
-from dm.tools.heal.survey import HealSurvey, demand_loadable, demand_suited, survey
+from dm.tools.heal.survey import HealSurvey, demand_loadable, demand_suited, demand_unshared, survey
 from dm.unit import JSON, UnitName
 
 _MOST_DELETIONS: Final = 1000  # each is found by a scan, in a table without a key
@@ -81,14 +81,18 @@ class HealUnit:
     def _looked_at(self, sources: Sequence[HealedSource], stop: threading.Event) -> list[_Side]:
         """Their places, and their tables; raises DMError where they can't be healed."""
         for source in sources:
-            demand_suited(self._request, source.subtask, source.session, source.control, source.key)
+            demand_suited(source.subtask, source.session, source.facts, source.control, source.key)
+        demand_unshared(self._request, [(each.subtask, each.session) for each in sources], sources[0].control)
         with self.report.timed("looking at the tables", self._clock):
             settled = [source.begin(stop) for source in sources]
             named = zip(self.report.sources, settled, strict=True)
             self.report.begin = {name: each.point for name, each in named}
             begun = [source.surveyed(each) for source, each in zip(sources, settled, strict=True)]
             surveys = survey(self._request, begun)
-        self.report.gone = [str(table) for found in surveys for table in found.gone]
+        filled = {to for found in surveys for to in found.routes.values()}
+        gone = {str(table): to for found in surveys for table, to in found.gone.items()}
+        self.report.gone = sorted(gone)
+        self.report.gone_from = {table: str(to) for table, to in gone.items() if to in filled}
         return list(zip(sources, surveys, strict=True))
 
     def _lanes(self, sides: Sequence[_Side], stack: ExitStack, stop: threading.Event) -> HealLanes:
@@ -108,8 +112,9 @@ class HealUnit:
         by_rows = sorted({table for _, found in sides for table in found.by_rows})
         if by_rows:
             request = self._request
-            options = DiffRequest(tuple(map(str, by_rows)), rows=request.rows, threads=request.threads)
-            self._comparison = DiffUnit(self._subtasks, options, self._spark).mend(mending, self._pace)
+            options = DiffRequest(rows=request.rows, threads=request.threads)
+            comparison = DiffUnit(self._subtasks, options, self._spark)
+            self._comparison = comparison.mend(mending, frozenset(by_rows), self._pace)
             with self.report.timed("comparing rows", self._clock):
                 self._comparison.run(stop)
             self.report.chunks = sum(told.chunks for told in self._comparison.report.tables)

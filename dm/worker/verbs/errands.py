@@ -6,6 +6,7 @@ They answer with a number, by which a person asks how far it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -179,6 +180,7 @@ class HealVerbs(VerbWork):
         self._means.cut_overs.demand_not_held(task)
         number, work = self._errands.number(), self._supervisor.home.work / task
         request, rests = self._loop.call(lambda: self._request(asked, work))
+        request = replace(request, others=(*request.others, *self._of_other_tasks(task)))
         for other in (name for name in ("Heal", "Replay") if self._errands.running(task, name)):
             raise DMError("heal-running" if other == "Heal" else "replay-running", task=task)
         demand_unvalidated(self._loop, self._supervisor, task, [each.subtask.source_id for each in request.healed])
@@ -186,8 +188,27 @@ class HealVerbs(VerbWork):
         self._errands.begin(number, task, "Heal", HealPayload(request, work / f".heal-{number}").to_wire())
         return {"number": number, "task": task, "restingRelays": rests}
 
+    def _of_other_tasks(self, task: str) -> list[SubtaskConfig]:
+        """All other tasks that are registered, also by other members; raises DMError where one can't be understood."""
+        supervisor, registry = self._supervisor, self._supervisor.registry
+        known = self._loop.call(lambda: {name: source.config for name, source in supervisor.sources.items()})
+        understood = {name: config for name, config in known.items() if isinstance(config, SourceConfig)}
+        sources = dict[str, list[str]]()
+        for name, source in registry.subtasks():
+            if name == task:
+                continue
+            config = known.get(source, DMError("source-unknown", source=source))
+            if isinstance(config, DMError):
+                raise config
+            sources.setdefault(name, []).append(source)
+        found, files = list[SubtaskConfig](), registry.tasks()
+        for name, there in ((name, there) for name, there in sources.items() if name in files):  # else it has ended
+            other = self._read.task(files[name], understood)[0]
+            found += [other.subtask(source, understood) for source in there if source in other.source_ids]
+        return found
+
     def _request(self, asked: Heal, work: Path) -> tuple[HealRequest, list[JSON]]:
-        """What is to be done, and the sources whose relays rest; a source without a subtask is one of the others."""
+        """What is to be done, and the sources whose relays rest."""
         supervisor, name = self._supervisor, asked.task
         task = supervisor.task(name)
         if isinstance(task.config, DMError):
@@ -195,8 +216,7 @@ class HealVerbs(VerbWork):
         if asked.source and asked.source not in task.jobs:
             raise DMError("task-not-on-source", task=name, source=asked.source, sources=", ".join(task.jobs))
         known, healed, rests = supervisor.source_configs(), list[HealedSubtask](), list[JSON]()
-        there = [source for source in task.config.source_ids if source in task.jobs]
-        for source in [asked.source] if asked.source else there:
+        for source in [asked.source] if asked.source else task.config.source_ids:
             job = task.jobs[source]
             if stage := _at_work(job):
                 raise DMError("heal-not-paused", task=name, source=source, stage=stage)
@@ -209,8 +229,6 @@ class HealVerbs(VerbWork):
             if relay is not None and relay.subtask.stage == "Paused":
                 rests.append(source)
         others = set(task.config.source_ids).difference(each.subtask.source_id for each in healed)
-        for other in others:
-            supervisor.source(other)  # raises where it is gone: it can't be asked which tables have its rows
         request = HealRequest(
             tuple(healed), tuple(task.config.subtask(other, known) for other in sorted(others)),
             asked.dry_run, asked.recreate, asked.rows, asked.threads,

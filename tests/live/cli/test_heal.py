@@ -74,18 +74,23 @@ def test_all_sources_of_a_task_are_healed_by_one_command(
     name = schema(*upstreams, target)
     instances = []
     for number, each in enumerate(upstreams):
-        each.execute("FLUSH BINARY LOGS", f"CREATE TABLE {name}.part_{number} (id INT PRIMARY KEY)")
+        each.execute(
+            "FLUSH BINARY LOGS",
+            *(f"CREATE TABLE {name}.{table} (id INT PRIMARY KEY)" for table in (f"part_{number}", "more")),
+        )
         login = f"{{host: 127.0.0.1, port: {each.port}, user: {each.user}, password: '{each.password}'}}"
         (tmp_path / f"s{number}.yaml").write_text(f"source-id: s{number}\nfrom: {login}\n")
         instances.append(f"{{source-id: s{number}, block-allow-list: l, route-rules: [r]}}")
     target.execute(f"CREATE TABLE {name}.merged (id INT PRIMARY KEY)")
     login = f"{{host: 127.0.0.1, port: {target.port}, user: {target.user}, password: '{target.password}'}}"
-    (tmp_path / "t.yaml").write_text(
+    text = (
         f"name: merging\ntask-mode: incremental\nmeta-schema: {name}\ntarget-database: {login}\n"
         f"mysql-instances: [{', '.join(instances)}]\nblock-allow-list: {{l: {{do-tables: [{{db-name: {name},"
         f" tbl-name: 'part_*'}}]}}}}\nroutes: {{r: {{schema-pattern: {name}, table-pattern: 'part_*',"
         f" target-schema: {name}, target-table: merged}}}}\n"
     )
+    (tmp_path / "t.yaml").write_text(text)
+    (tmp_path / "more.yaml").write_text(text.replace("name: merging", "name: more").replace("part_*", "more"))
     with Daemon(tmp_path, {}) as daemon:
         for number in range(2):
             daemon.must("operate-source", "create", f"s{number}.yaml")
@@ -98,6 +103,10 @@ def test_all_sources_of_a_task_are_healed_by_one_command(
         assert (refused.status, "on source s1" in refused.err) == (1, True), refused
         daemon.must("pause-task", "merging")
         target.execute(f"DELETE FROM {name}.merged WHERE id IN (1, 12)")
+        daemon.must("start-task", "more.yaml")
+        refused = daemon.said("heal", "merging")
+        assert (refused.status, f"{name}.merged has rows of task more on s" in refused.err) == (1, True), refused
+        daemon.must("stop-task", "more")
         said = daemon.must("heal", "merging")
         assert alike(said.out) == [
             "s0, s1: 1 of 1 chunk differed: 2 rows written, in S s",

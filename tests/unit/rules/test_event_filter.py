@@ -133,3 +133,33 @@ def test_a_statement_that_is_not_understood_is_left_to_rules_for_every_schema(ru
 def test_every_event_has_one_class() -> None:
     sets = (DML_EVENTS, DDL_EVENTS, INCOMPATIBLE_DDL_EVENTS, CLASSES)
     assert len(frozenset().union(*sets)) == sum(len(names) for names in sets)
+
+
+@pytest.mark.parametrize(
+    ("rule", "kept"),
+    [
+        ("events: [truncate table, drop table, drop database], action: Ignore", "r0 leaves out `truncate table`"),
+        ("table-pattern: long_gone, events: [drop table], action: Ignore", "r0 leaves out `drop table`"),
+        ("events: [drop schema], action: Ignore", "r0 leaves out `drop database`"),
+        ("events: [all ddl], action: Ignore", "`truncate table`"),
+        ("events: [incompatible ddl changes], action: Ignore", "`truncate table`"),
+        ("events: [rename table], action: Ignore", "`rename table`"),
+        ("events: [exchange table partition], action: Ignore", "`exchange table partition`"),
+        ("events: [alter table], action: Ignore", "`rename table`"),
+        ("events: [all dml, create table, truncate table], action: Do", "`drop table`"),
+        ("sql-pattern: ['^TRUNCATE'], action: Ignore", "`sql-pattern`"),
+        ("events: [create table], action: Ignore", "of a MariaDB"),
+        ("events: [none dml, all], action: Do", "of no server"),
+        ("events: [drop column, modify column, create index, all dml], action: Ignore", "of no server"),
+        ("events: [truncate table, drop table, drop database], action: Error", "of no server"),
+    ],
+)
+def test_a_rule_that_leaves_out_what_removes_rows_keeps_them(rule: str, kept: str) -> None:
+    rules = filtered(f"schema-pattern: shop, {rule}")
+    found = [rules.keeps_rows(replaces=replaces) for replaces in (False, True)]
+    if kept == "of no server":
+        assert found == ["", ""]
+    elif kept == "of a MariaDB":
+        assert found == ["", "filter r0 leaves out `create table`"]
+    else:
+        assert all(kept in each for each in found), found
