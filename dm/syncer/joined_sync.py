@@ -61,7 +61,7 @@ from dm.syncer.unit import SyncUnit
 from dm.unit import JSON, UnitName
 
 _BESIDE: Final = "ddl-beside"  # no error: a statement that leaves with its table
-_FIRST_WAIT: Final = 4.0  # how long main, with its other tables, waits for the share
+_FIRST_WAIT: Final = 1.5  # how long main, with its other tables, waits for the share
 _LONGEST_WAIT: Final = 30.0
 _LOOK_SECONDS: Final = 0.05
 

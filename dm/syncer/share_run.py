@@ -2,6 +2,9 @@
 
 It follows like any sync, reports that it is near, and rests where main waits for it (J1 to J3 of
 `dm.progress.table_joining`).
+
+Main's other tables wait for a share that is near, so it is near only while it gets on, or has nothing to do. A branch
+that executes a long statement is not: it stands at the place where it left, and main's checkpoint may still be there.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from dm.syncer.beside import Beside, caught_up, run_until
 from dm.syncer.ddl.execution import Structures
 from dm.syncer.resources import RunParts
 from dm.syncer.state_found import StateFound
+from dm.syncer.sync_status import is_at_rest
 
 _SHARE_LOOK_SECONDS: Final = 0.1  # main may wait
 _FOLLOWING: Final[tuple[Phase, ...]] = ("loading", "undo", "near", "until")
@@ -39,6 +43,8 @@ class ShareRun(Beside):
         self.key = joining.progress(main)
         self._main = main
         self._joining = joining
+        self._seen: Position | None = None  # the mark at the last look
+        self._rested = False  # and whether there was nothing to do
 
     def begin(self, control: TargetConnection, taken: Takeover) -> bool:
         """Whether the share still has to follow: an older run may have become ready before it ended."""
@@ -56,6 +62,7 @@ class ShareRun(Beside):
     ) -> None:
         """Run, and report that the share is ready; raises DMError."""
         there = False
+        self._seen = state.checkpoint.position
         parts.ddl.execution.tell(lambda piece, now: self._note(parts, piece, now))
 
         def look(connection: TargetConnection) -> bool:
@@ -77,6 +84,8 @@ class ShareRun(Beside):
     def _look(self, connection: TargetConnection, parts: RunParts, state: StateFound) -> bool:
         """Whether the run has to end: main waits here, or it can't come there, or is not wanted. Reports being near."""
         found, mark = self._found(connection), parts.completions.mark.position
+        rested, self._rested = self._rested, is_at_rest(parts)
+        gets_on, self._seen = mark != self._seen or (rested and self._rested), mark
         if found is None or found.phase not in _FOLLOWING:
             return True
         if not self._done(state, mark):
@@ -84,7 +93,7 @@ class ShareRun(Beside):
         if found.phase == "until":
             place = found.place
             return place is None or mark.reaches(place) or not mark.same_files(place)
-        if found.phase in ("loading", "undo"):
+        if found.phase in ("loading", "undo") and gets_on:
             main = read_position_of(connection, self._main)
             if main is not None and mark.reaches(main):
                 parts.progress.beside(lambda control: be_near(control, self._main, found))

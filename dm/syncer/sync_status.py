@@ -102,7 +102,7 @@ def _doing(parts: RunParts) -> dict[str, float]:
     }
 
 
-def _at_rest(parts: RunParts) -> bool:
+def is_at_rest(parts: RunParts) -> bool:
     """Whether the run is idle; checked in the order in which work moves, so that no work is missed."""
     reader, lanes = parts.reader, parts.lanes
     if reader.busy or len(reader.queue) or not reader.queue.empty_handed or parts.ddl.execution.running:
@@ -133,7 +133,7 @@ class SyncStatus:
         self._began = self._clock.monotonic()
         reader = parts.reader
         self._shares = TimeShares(
-            lambda: _doing(parts), lambda: _at_rest(parts), reader.wait_for_event, self._clock, reader.stopping
+            lambda: _doing(parts), lambda: is_at_rest(parts), reader.wait_for_event, self._clock, reader.stopping
         )
         self._shares.start()
 

@@ -11,6 +11,7 @@ from dm.mysql.dialect import Flavor
 from tests.live.upstream.test_reset import place, reset
 from tests.spark.conftest import LoadFactory
 from tests.testbed.fixtures import ServerFactory
+from tests.testbed.purge import purge_binlogs
 from tests.testbed.sync import RunningSync
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(300)]
@@ -103,7 +104,7 @@ def test_files_that_are_purged_during_the_dump_are_no_reset(
     def strike(point: str) -> None:
         if point == "dumper.before_p1":
             upstream.execute("FLUSH BINARY LOGS")
-            upstream.execute(f"PURGE BINARY LOGS TO '{place(upstream)[0]}'")
+            purge_binlogs(upstream)
 
     monkeypatch.setattr(faults, "hit", strike)
     assert load.dump().finished

@@ -134,7 +134,7 @@ def gtids_at(sub: SubDirectory, name: str, offset: int, flavor: Flavor) -> GtidS
     if found is None:
         return GtidSet.empty(flavor)
     if found.stopped < offset:
-        if sub.file(name).stat().st_size >= offset:
+        if found.size >= offset:
             checked_file.report(sub, name, found.stopped, found.what)
             raise DMError("relay-file-corrupt", file=name, offset=found.stopped, what=found.what)
         return GtidSet.empty(flavor)  # the relay has not got as far: the part in between is unknown

@@ -37,6 +37,7 @@ class Scan:
     what: str = ""  # what is wrong there; empty at the end of the bytes
     last_kind: int = 0  # type of the last good event that was read
     bytes_read: int = 0
+    size: int = 0  # of the file when it was opened, or up to where it was to be read
 
 
 def scan(path: Path, idx: Path | None, flavor: Flavor, *, upto: int | None = None, trust: bool = False) -> Scan | None:
@@ -56,13 +57,14 @@ def scan(path: Path, idx: Path | None, flavor: Flavor, *, upto: int | None = Non
             if not index.checksum and not trust:
                 index.complete = 4 + len(first)
                 index.block_crcs = _block_crcs(file, index.complete)
-                return Scan(index, index.complete, "there is no proof of what follows", first[4], file.bytes_read)
+                what = "there is no proof of what follows"
+                return Scan(index, index.complete, what, first[4], file.bytes_read, size)
         elif not index.checksum and not trust:
-            return Scan(index, index.complete, bytes_read=file.bytes_read)
+            return Scan(index, index.complete, bytes_read=file.bytes_read, size=size)
         found = _read_on(file, index, size)
         if not index.checksum:
             index.block_crcs = _block_crcs(file, index.complete)
-        found.bytes_read = file.bytes_read
+        found.bytes_read, found.size = file.bytes_read, size
         return found
 
 

@@ -60,7 +60,7 @@ class Reader:
         self._awaited = False  # the dispatcher sleeps until there is an event
         self._came = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
-        self.busy = False  # processing an event; otherwise it waits for the source
+        self.busy = True  # processing an event, or nothing came yet; otherwise it waits for the source
 
     @property
     def stopping(self) -> threading.Event:
@@ -145,6 +145,7 @@ class Reader:
         log = self._log
         for found in log.arrivals(self._stop):
             if found is None:
+                self.busy = False
                 if log.trouble is not None:
                     self._still_ours()
                 continue

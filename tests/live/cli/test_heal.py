@@ -11,6 +11,7 @@ from dm.mysql.dialect import Flavor
 from tests.live.cli.shop import PASSWORD, alike, shop_servers, shown, synced_shop
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
+from tests.testbed.purge import purge_binlogs
 from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
@@ -22,13 +23,6 @@ LOST = (
     "INSERT INTO shop.notes VALUES ('later')",
 )
 HEADING = "The source has purged a binlog that is needed"
-
-
-def purged(source: ThrowawayServer) -> bool:
-    """Whether all but the newest file are gone; a session that has not noticed its end keeps the one that it reads."""
-    newest = source.query("SHOW BINARY LOGS")[-1][0]
-    source.execute(f"PURGE BINARY LOGS TO '{newest}'")
-    return len(source.query("SHOW BINARY LOGS")) == 1
 
 
 @pytest.mark.parametrize("relayed", [False, pytest.param(True, marks=pytest.mark.chaos)], ids=["direct", "relay"])
@@ -45,7 +39,7 @@ def test_a_task_goes_on_although_its_binlog_is_gone(
         if relayed:
             daemon.must("pause-relay", "-s", "mysql-01")
         source.execute(*LOST, "FLUSH BINARY LOGS")
-        wait_until(lambda: purged(source), "nobody reads the old files any more")
+        purge_binlogs(source)
         daemon.said(*(("resume-relay", "-s", "mysql-01") if relayed else ("resume-task", "shop-all")))
         wait_until(lambda: "dmctl heal" in daemon.said("query-status", "shop-all").out, "the error names the way out")
         if not relayed:

@@ -114,16 +114,6 @@ def differences(root: Path, server: ThrowawayServer) -> list[str]:
     return found
 
 
-def purge_to(server: ThrowawayServer, file: str) -> None:
-    """Let the source forget what lies before a file; MariaDB keeps a file that it would need for its own recovery."""
-
-    def purged() -> bool:
-        server.execute(f"PURGE BINARY LOGS TO '{file}'")
-        return binlogs(server)[0][0] == file
-
-    wait_until(purged, "the purge")
-
-
 def at_rest(server: ThrowawayServer) -> bool:
     """Whether the server adds nothing to its binlog by itself.
 

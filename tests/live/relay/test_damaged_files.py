@@ -24,7 +24,6 @@ from tests.live.relay.relaying import (
     flush_logs,
     has_reached,
     newest,
-    purge_to,
     read_to,
     relaying,
     source_of,
@@ -34,6 +33,7 @@ from tests.live.relay.relaying import (
 from tests.live.relay.traffic import of_every_kind
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
+from tests.testbed.purge import purge_binlogs
 from tests.testbed.sync import RunningSync, running_sync, subtask_for
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql"), pytest.mark.timeout(1800)]
@@ -112,7 +112,7 @@ def test_a_damaged_file_is_fetched_again_wherever_it_is(server: ServerFactory, f
         last = end_of(source)[0]
         flush_logs(source)
         wait_equal(tmp_path, source)
-        purge_to(source, end_of(source)[0])
+        purge_binlogs(source, end_of(source)[0])
         flip(sub.file(cut), 300)
         assert read_error(tmp_path, source, first).retryable
         wait_until(lambda: checked_file.lost(sub, cut) is not None, "the relay's answer")

@@ -28,7 +28,6 @@ from tests.live.relay.relaying import (
     endpoint_of,
     flush_logs,
     newest,
-    purge_to,
     read_to,
     relaying,
     replicate,
@@ -38,6 +37,7 @@ from tests.live.relay.relaying import (
 )
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.proxy import FaultProxy
+from tests.testbed.purge import purge_binlogs
 from tests.testbed.unit_thread import UnitThread
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
@@ -113,7 +113,7 @@ def test_a_purged_start_names_what_is_missing(server: ServerFactory, flavor: Fla
         source.execute("CREATE TABLE x.t (id INT)", "DROP TABLE x.t")
         flush_logs(source)
     last = end_of(source)[0]
-    purge_to(source, last)
+    purge_binlogs(source, last)
     with pytest.raises(DMError) as raised:
         RelayUnit(described, tmp_path).run(threading.Event())
     assert raised.value.name == "source-binlog-purged"

@@ -28,7 +28,6 @@ from tests.live.relay.relaying import (
     end_of,
     flush_logs,
     newest,
-    purge_to,
     read_to,
     relaying,
     source_of,
@@ -38,6 +37,7 @@ from tests.live.relay.relaying import (
 from tests.live.relay.traffic import of_every_kind
 from tests.testbed.figures import record
 from tests.testbed.fixtures import ServerFactory
+from tests.testbed.purge import purge_binlogs
 from tests.testbed.relay_meta import read_meta
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql"), pytest.mark.timeout(1800)]
@@ -221,7 +221,7 @@ def test_a_gap_is_taken_where_no_task_needs_what_is_missing(
     source.execute("INSERT INTO x.a VALUES (2)")
     flush_logs(source)
     last = end_of(source)[0]
-    purge_to(source, last)
+    purge_binlogs(source, last)
     source.execute("INSERT INTO x.a VALUES (3)")
 
     Hold(tmp_path, "t").create()

@@ -24,6 +24,7 @@ from dm.unit import JSON
 from tests.live.syncer.test_follow import create, identical
 from tests.testbed.fake_clock import FakeClock
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.purge import purge_binlogs
 from tests.testbed.sync import RunningSync, SyncProcess, endpoint_of, running_sync, subtask_for, wait_until
 
 pytestmark = pytest.mark.live
@@ -253,7 +254,7 @@ def test_a_commit_whose_rows_are_nowhere_pauses_and_a_rollback_does_not(
         prepare(upstream, f"'{name}', 'c'", f"INSERT INTO {name}.keyed (id) VALUES (2)")
         upstream.execute("FLUSH BINARY LOGS")
         sync.wait_synced()
-    upstream.execute(f"PURGE BINARY LOGS TO '{upstream.query('SHOW BINARY LOGS')[-1][0]}'")
+    purge_binlogs(upstream)
     # On another host, or the directory was lost.
     elsewhere = RunningSync(subtask, None, tmp_path / "other")
     try:

@@ -17,6 +17,7 @@ from dm.sourcelog.upstream.locate import resume_after
 from dm.sourcelog.upstream.remote_source import RemoteEventSource
 from tests.live.relay.relaying import endpoint_of, flush_logs, read_to
 from tests.testbed.fixtures import ServerFactory
+from tests.testbed.purge import purge_binlogs
 
 pytestmark = pytest.mark.live
 
@@ -49,7 +50,7 @@ def test_transactions_without_gtids_behind_a_set_are_found(server: ServerFactory
         continued(source, f"{uuid}:1-3")
     assert continued(source, f"{uuid}:1-4") == source.query("SHOW BINARY LOGS")[-1][0]
     flush_logs(source)
-    source.execute(f"PURGE BINARY LOGS TO '{source.query('SHOW BINARY LOGS')[-1][0]}'")
+    purge_binlogs(source)
     with pytest.raises(DMError, match="its binlog begins with") as raised:
         continued(source, f"{uuid}:1-5")
     assert raised.value.name == "gtids-tell-nothing"

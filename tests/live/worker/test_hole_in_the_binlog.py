@@ -12,6 +12,7 @@ from dm.mysql.dialect import Flavor
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import ServerFactory
+from tests.testbed.purge import purge_binlogs
 from tests.testbed.sync import wait_until
 
 pytestmark = pytest.mark.live
@@ -52,13 +53,7 @@ def begun(daemon: Daemon, source: ThrowawayServer, target: ThrowawayServer, tmp_
 def make_hole(source: ThrowawayServer) -> None:
     for row in (3, 4):
         source.execute(f"INSERT INTO hole.t VALUES ({row})", "FLUSH BINARY LOGS")
-    last = source.query("SHOW BINARY LOGS")[-1][0]
-
-    def purged() -> bool:  # a server keeps a file while a session that is ending has it open
-        source.execute(f"PURGE BINARY LOGS TO '{last}'")
-        return bool(source.query("SHOW BINARY LOGS")[0][0] == last)
-
-    wait_until(purged, "the files are purged")
+    purge_binlogs(source)
     source.execute("INSERT INTO hole.t VALUES (5)")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -12,12 +14,14 @@ from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
 from tests.testbed.branches import Branching
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.lag_meter import LagMeter
 from tests.testbed.sync import endpoint_of, subtask_for, wait_until
 from tests.testbed.tidb import TidbServer
 from tests.testbed.tidb_jobs import in_use
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
+MOST_LAG = 2.0  # seconds, of the other tables
 ROWS = ", ".join(f"({number}, {number})" for number in range(1, 41))
 
 
@@ -64,6 +68,9 @@ def test_the_others_go_on_while_the_target_is_at_it(
             upstream.execute(f"INSERT INTO {name}.other VALUES (3)")
             wait_until(lambda: len(target.query(f"SELECT 1 FROM {name}.other")) == 3, "and goes on while it executes")
             assert target.query(f"SELECT COUNT(*) FROM {name}.t") == ((41,),)
+            one = task.of("t")
+            assert one is not None
+            assert one.phase == "undo", "main would wait for it, with the other tables"
             reader.rollback()
             wait_until(lambda: task.of("t") is None, "the table is back", 120)
             running.wait_ended()
@@ -116,3 +123,51 @@ def test_at_a_tidb_too(upstream: ThrowawayServer, tidb: TidbServer, schema: Sche
     assert tidb.query(
         "SELECT 1 FROM information_schema.statistics WHERE table_schema = %s AND index_name = 'v'", [name]
     )
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    "form", ["(id INT PRIMARY KEY, v INT, w INT)", "(id INT, v INT, w INT)"], ids=["keyed", "keyless"]
+)
+def test_an_index_that_takes_long_costs_the_others_less_than_two_seconds(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path, form: str
+) -> None:
+    """DDL_SECONDS, 15 by default: so long a session that reads the table holds the statement at the target."""
+    name, seconds = schema(upstream, target), float(os.environ.get("DDL_SECONDS", "15"))
+    for server in (upstream, target):
+        server.execute(
+            f"CREATE TABLE {name}.t {form}",
+            f"CREATE TABLE {name}.other (id INT PRIMARY KEY)",
+            f"INSERT INTO {name}.t (id, v) VALUES {ROWS}",
+        )
+    task = Branching(subtask_for(upstream, target, name, task=name, ddl_beside_rows=39), tmp_path)
+    meter = LagMeter(upstream, target, f"{name}.other")
+    with task.main() as main, closing(TargetConnection(endpoint_of(target))) as reader, meter.measuring():
+        main.wait_synced()
+        reader.begin()
+        reader.query(f"SELECT COUNT(*) FROM {name}.t")
+        upstream.execute(f"ALTER TABLE {name}.t ADD INDEX v (v)", f"INSERT INTO {name}.t VALUES (100, 1, 1)")
+        wait_until(lambda: (one := task.of("t")) is not None and one.phase == "undo", "the table has left")
+        with task.coming("t") as running:
+            end, number = time.monotonic() + seconds, 100
+            while time.monotonic() < end:
+                number += 1
+                upstream.execute(
+                    f"INSERT INTO {name}.t VALUES ({number}, {number}, 0)",
+                    f"UPDATE {name}.t SET v = v + 1 WHERE id IN ({number - 5}, 7)",
+                    f"DELETE FROM {name}.t WHERE id = {number - 9}",
+                )
+                if number == 110:
+                    upstream.execute(f"ALTER TABLE {name}.t ADD INDEX w (w), ADD COLUMN x INT DEFAULT 5, DROP INDEX v")
+                    upstream.execute(f"ALTER TABLE {name}.t DROP COLUMN x")
+            assert task.of("t") is not None
+            reader.rollback()
+            wait_until(lambda: task.of("t") is None, "the table is back", 300)
+            running.wait_ended()
+        main.wait_synced()
+        lag = meter.worst
+    print(f"held for {seconds:.0f} s, {number - 100} rows written: the other table was {lag:.2f} s late at most")
+    query = f"SELECT * FROM {name}.t ORDER BY id, v"
+    assert target.query(query) == upstream.query(query)
+    assert lag < MOST_LAG

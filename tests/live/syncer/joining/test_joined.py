@@ -126,9 +126,9 @@ def test_waits_grow_to_a_limit(target: ThrowawayServer, schema: SchemaFactory) -
         for _ in range(6):
             began = clock.now
             assert called() is None
-            waits.append(round(clock.now - began))
+            waits.append(round(2 * (clock.now - began)) / 2)
             pauses.append(round(patience.call_at - clock.now, 3))
-        assert waits == [4, 8, 16, 30, 30, 30]
+        assert waits == [1.5, 3, 6, 12, 24, 30]
         assert pauses == waits
         patience.forget()
         moved(connection, key, "until", "ready", here)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from dm.errors import DMError
 from dm.position import Position
+from dm.sourcelog.relaylog import recovery
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.recovery import gtids_at
 from dm.sourcelog.relaylog.relay_source import RelayEventSource, unbroken_end
+from dm.sourcelog.relaylog.scan import Scan, scan
 from tests.unit.sourcelog.relaylog.binlog_bytes import SERVER, anonymous, rotate, transaction
 from tests.unit.sourcelog.relaylog.relay_files import binlog
 from tests.unit.sourcelog.relaylog.writing import FIRST, SECOND, THIRD, head, new_writer, write
@@ -103,6 +106,25 @@ def test_another_servers_files_follow_only_where_they_begin_inside_of_what_was_r
     assert (error is None) == follows
     if error is not None:
         assert error.name == "relay-gap"
+
+
+def test_what_the_relay_writes_while_the_file_is_read_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store(tmp_path, [[True, True]], range(1))
+    [sub] = RelayDirectory(tmp_path).sub_directories()
+    whole = sub.file(FIRST).read_bytes()
+    sub.idx(FIRST).unlink(missing_ok=True)
+    sub.file(FIRST).write_bytes(whole[:-1])
+
+    def read_meanwhile(*given: Any, **options: Any) -> Scan | None:
+        found = scan(*given, **options)
+        sub.file(FIRST).write_bytes(whole)
+        return found
+
+    monkeypatch.setattr(recovery, "scan", read_meanwhile)
+    assert not gtids_at(sub, FIRST, len(whole), "mysql")
+    assert str(gtids_at(sub, FIRST, len(whole), "mysql")) == f"{SERVER}:1-2"
 
 
 def test_a_position_tells_that_what_was_read_last_has_no_gtid(tmp_path: Path) -> None:
