@@ -218,6 +218,8 @@ static PyObject *pairs_of(PyObject *module, const Table *table, PyObject *rows, 
     return native_decode_rows(module, read, 2);
 }
 
+enum { WIDEST = 256 << 10 }; /* bytes of an event that holds one such row */
+
 /* Appends the changes of an event. */
 static Outcome take_item(const ChangeMaker *self, PyObject *module, PyObject *tables, PyObject *item, int safe, PyObject *found, Py_ssize_t *cost)
 {
@@ -256,9 +258,13 @@ static Outcome take_item(const ChangeMaker *self, PyObject *module, PyObject *ta
             done = FAILED;
         Py_XDECREF(change);
     }
-    Py_ssize_t size = PyBytes_GET_SIZE(PyTuple_GET_ITEM(rows, ROWS_data));
+    Py_ssize_t size = PyBytes_GET_SIZE(PyTuple_GET_ITEM(rows, ROWS_data)), each = self->each;
     int raw = count && PyTuple_GET_SIZE(PyList_GET_ITEM(pairs, 0)) == 4;
-    *cost += ((raw ? self->raw : self->factor) * size / (count ? count : 1) + self->each) * count;
+    if (raw) /* a place for each value, read or not */
+        each += (Py_ssize_t)sizeof(PyObject *) * PyTuple_GET_SIZE(PyList_GET_ITEM(pairs, 0)) / 2
+                * PyLong_AsSsize_t(PyTuple_GET_ITEM(rows, ROWS_column_count));
+    /* What is too long for an event's statement goes as SQL. */
+    *cost += ((raw && size <= WIDEST ? self->raw : self->factor) * size / (count ? count : 1) + each) * count;
 done:
     Py_XDECREF(pairs);
     Py_DECREF(known);

@@ -130,7 +130,7 @@ class Governor:
                     gauges = list(self._gauges(config))
                 if config.measured and self._shared.lead(_LEADS_SECONDS):
                     reasons = [each.excess() for each in gauges]
-                    used = allowed - self._shared.allowed
+                    used = max(0.0, allowed - self._shared.allowed) if math.isfinite(allowed) else 0.0
                     allowed = min((each.allowance(used) for each in gauges), default=math.inf)
                     self._shared.hold(next(filter(None, reasons), ""), allowed)
                 if self._clock.wait(self._over, _MEASURE_SECONDS):

@@ -315,6 +315,7 @@ class Wiring:
             resources.queue.rest,
             sizes=BatchSizes(batch, largest, resources.key_bytes),
             memory=resources.changes,
+            reads_all=settings.conflicts != "ignore",
         )
 
     def _row_placing(self, lanes: Lanes) -> RowPlacing:

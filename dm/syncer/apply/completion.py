@@ -48,7 +48,10 @@ class Ticket:
 class RunTickets:
     """The transactions of a run, as one record; `ends`: for each, how many changes of the run end with it."""
 
-    __slots__ = ("_begun", "_committed", "_divided", "_ends", "_left", "_passed", "_singles", "first", "open", "run")
+    __slots__ = (
+        "_begun", "_committed", "_counting", "_divided", "_ends", "_left", "_passed", "_singles", "first", "open",
+        "run",
+    )  # fmt: skip
 
     def __init__(self, run: TransactionRun, first: int, ends: Sequence[int]) -> None:
         self.run = run
@@ -63,6 +66,7 @@ class RunTickets:
         self._begun = set[int]()  # of these, a part may be committed although nobody has said so
         self._divided = set[int]()
         self._singles: dict[int, RunTicket] = {}
+        self._counting = threading.Lock()
 
     @property
     def count(self) -> int:
@@ -71,10 +75,7 @@ class RunTickets:
 
     def ticket(self, at: int) -> RunTicket:
         """The ticket of one transaction, from 0; always the same one."""
-        found = self._singles.get(at)
-        if found is None:
-            found = self._singles[at] = RunTicket(self, at)
-        return found
+        return self._singles.get(at) or self._singles.setdefault(at, RunTicket(self, at))
 
     def committed(self, transactions: Sequence[int]) -> None:
         """A change of each of these transactions is committed."""
@@ -95,15 +96,16 @@ class RunTickets:
         return before, self._passed
 
     def _counted(self) -> list[int]:
-        left = self._left
-        if not left:
-            ends = self._ends
-            left = self._left = [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
-        committed, self._committed = self._committed, []
-        for transactions in committed:
-            for at, count in Counter(transactions).items():
-                left[at] -= count
-        return left
+        with self._counting:  # whoever asks for the mark counts, and so does an end that tells what is undone
+            left = self._left
+            if not left:
+                ends = self._ends
+                left = self._left = [end - begin for begin, end in zip([0, *ends], ends, strict=False)]
+            committed, self._committed = self._committed, []
+            for transactions in committed:
+                for at, count in Counter(transactions).items():
+                    left[at] -= count
+            return left
 
     def gave(self, at: int) -> int:
         """How many changes a transaction has."""

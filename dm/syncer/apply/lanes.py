@@ -59,7 +59,10 @@ class Lanes:
         *,
         sizes: BatchSizes,
         memory: MemoryQuota,
+        reads_all: bool = False,
     ) -> None:
+        self.reads_all = reads_all
+        """Whether a batch has all values of its rows read before it is applied."""
         self._workers = list(workers)
         self._ordered = ordered
         self._placement = placement = Placement(

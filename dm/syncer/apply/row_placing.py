@@ -63,7 +63,8 @@ class RowPlacing:
         self._atomic_done = done.atomic
         self._lanes = lanes
         self._atomic = atomic  # every table goes to the ordered lane
-        self._maker = None if atomic else change_maker(DECODED_FACTOR, RAW_FACTOR, CHANGE_COST)
+        raw = DECODED_FACTOR if lanes.reads_all else RAW_FACTOR
+        self._maker = None if atomic else change_maker(DECODED_FACTOR, raw, CHANGE_COST)
         self._filtered = FilteredRows()
         # Of the current transaction, after its last DDL.
         self._taken = 0  # row events
@@ -111,7 +112,9 @@ class RowPlacing:
         maker = self._maker
         if maker is None or self._atomic_done is not None or not self._replay.is_first_time(run.begin):
             return None
-        items = run.items
+        items, known = run.items, self._direct.keys()
+        if not known >= {id(item.table_map) for item in items}:
+            return None  # at once: what was made up to there would be made again
         try:
             changes, cost, end, made = maker(items, 0, self._direct, False)
         except DMError:
@@ -145,8 +148,7 @@ class RowPlacing:
         unchecked = table.unchecked(item, safe=safe)
         pairs = self._filtered.pairs(at, table, transaction, safe=safe)
         raws = table.raw_images(item, len(pairs), safe=safe)
-        factor = RAW_FACTOR if any(raw != (None, None) for raw in raws[:1]) else DECODED_FACTOR
-        cost = factor * len(item.rows.data) // (len(pairs) or 1) + CHANGE_COST
+        cost = DECODED_FACTOR * len(item.rows.data) // (len(pairs) or 1) + CHANGE_COST  # its values are read
         for (before, after), (raw_before, raw_after) in zip(pairs, raws, strict=True):
             change = RowChange(
                 plan, KINDS[kind], before, after, safe, unchecked, raw_before=raw_before, raw_after=raw_after

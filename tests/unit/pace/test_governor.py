@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -32,6 +33,18 @@ class _Words(Gauge):
 
     def close(self) -> None:
         self.closed = True
+
+
+class _Counted(_Words):
+    """Notes what it is told was written."""
+
+    def __init__(self, words: list[str]) -> None:
+        super().__init__(words)
+        self.used: list[float] = []
+
+    def allowance(self, used: float) -> float:
+        self.used.append(used)
+        return 100.0
 
 
 def _governor(path: Path, config: PaceConfig, gauges: Sequence[Gauge]) -> Governor:
@@ -69,6 +82,16 @@ def test_without_measured_limits_nothing_is_measured(tmp_path: Path) -> None:
     assert governor.ask(5, 5, threading.Event())
     governor.close()
     assert made == []
+
+
+def test_before_the_first_measurement_nothing_is_counted_as_written(tmp_path: Path) -> None:
+    """A replica that is late then would have had no bound once it was in time again."""
+    gauge = _Counted(["late", "late", ""])
+    governor = _governor(tmp_path / "task", PaceConfig(target_threads_running=1), [gauge])
+    assert governor.ask(5, 5, threading.Event())
+    governor.close()
+    assert gauge.used[0] == 0.0
+    assert all(map(math.isfinite, gauge.used))
 
 
 def test_workers_are_measured_for_by_the_unit_that_has_them(tmp_path: Path) -> None:

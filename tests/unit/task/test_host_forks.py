@@ -102,9 +102,16 @@ def test_a_server_that_was_started_ahead_outlives_the_thread_that_asks_it(tmp_pa
     assert one.parent == ahead
     one.process.send(PrepareUnit("Sync"))
     assert one.next() == UnitPrepared("Sync")
+
+
+def test_a_server_that_ends_before_its_imports_are_done_is_replaced(tmp_path: Path, forks: HostForks) -> None:
+    forks.start()
+    assert forks._server is not None
+    ahead = forks._server.pid
     forks._server.kill()
     forks._server.wait()
-    forks.wait_for_imports()  # of one that has ended: the next host says so, or gets another
+    forks.wait_for_imports()
+    assert Started("relay:one", tmp_path).parent != ahead
 
 
 def test_a_forked_host_does_not_settle_again() -> None:
