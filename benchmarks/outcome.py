@@ -5,10 +5,12 @@ A part that fails has no line in the table. The others go on, since a run takes 
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TypeVar
 
 from benchmarks import report
@@ -55,5 +57,7 @@ class Outcome:
 
 
 def _in_one_line(error: Exception) -> str:
+    if isinstance(error, subprocess.CalledProcessError):  # its arguments are this machine's paths
+        return f"{Path(error.cmd[0]).name} ended with {error.returncode}"
     first, _, _ = str(error).strip().partition("\n")
     return f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import report, run
-from benchmarks.measure import Comparison, Series
+from benchmarks.measure import Comparison, Series, run_program
 from benchmarks.outcome import Outcome
 
 WHY = "RuntimeError: the replica did not catch up"
@@ -35,6 +35,12 @@ def test_the_parts_around_one_that_fails_are_measured(capsys: pytest.CaptureFixt
     told = capsys.readouterr().err
     assert "ddl failed" in told
     assert "as its status says" in told
+
+
+def test_a_program_that_fails_is_told_without_the_paths_of_the_machine() -> None:
+    outcome = Outcome()
+    outcome.attempt("diff", lambda: run_program(["/bin/sh", "-c", "exit 3"]))
+    assert outcome.failed == {"diff": "sh ended with 3"}
 
 
 def test_what_stops_the_run_stops_it() -> None:
