@@ -34,7 +34,8 @@ _STATEMENTS: Final = frozenset({"statement", "first", "second", "other", "differ
 _LITERALS: Final = re.compile(
     r"`(?:[^`]|``)*`"  # a name: kept
     r"|\b[a-z_][\w-]*\.\d{6,}(?:, \d+)?"  # a binlog file, perhaps with an offset: kept
-    r"|(?:_[a-z0-9]+ ?)?(?:[nbx]?'(?:[^'\\]|\\.|'')*(?:'|\Z)|0[xb][0-9A-Fa-f]*)"
+    r"|(?:_[a-z0-9]+ ?)?[nbx]?'(?:[^'\\]|\\.|'')*(?:'|\Z)"
+    r"|(?<!\w)(?:_[a-z0-9]+ )?0[xb][0-9A-Fa-f]*"  # within a word it is a part of a name
     r'|"(?:[^"\\]|\\.|"")*(?:"|\Z)'
     r"|(?<![\w`])-?\d[\w.]*(?:(?<=[eE])[+-]\d+)?",
     re.DOTALL | re.IGNORECASE,

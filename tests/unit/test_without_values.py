@@ -7,7 +7,7 @@ from string import Formatter
 
 import pymysql
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dm.downstream.failure import failure
@@ -72,6 +72,16 @@ def test_a_statement_without_its_literals(value: str) -> None:
     literal = "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
     statement = f"ALTER TABLE `t'1` ADD c VARCHAR(20) DEFAULT {literal} COMMENT {literal}, ADD d INT DEFAULT 4711"
     assert without_literals(statement) == "ALTER TABLE `t'1` ADD c VARCHAR(?) DEFAULT ? COMMENT ?, ADD d INT DEFAULT ?"
+
+
+@given(st.from_regex(r"[a-z][a-z0-9_]{0,12}", fullmatch=True))
+@example("t_e4c0bd14")  # which holds what reads like an introducer and a bit literal
+@example("x0b1")
+def test_a_name_stays_whatever_digits_it_has(name: str) -> None:
+    statement = f"INSERT INTO {name}.t ({name}, v) VALUES ({{}}, {{}}, {{}}, {{}}, {{}})"
+    assert without_literals(statement.format("1", "'a'", "0xE9", "_latin1 0xE9", "_utf8mb4'b'")) == statement.format(
+        *5 * "?"
+    )
 
 
 def test_a_structure_keeps_names_types_and_options() -> None:
