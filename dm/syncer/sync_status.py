@@ -105,7 +105,9 @@ def _doing(parts: RunParts) -> dict[str, float]:
 def is_at_rest(parts: RunParts) -> bool:
     """Whether the run is idle; checked in the order in which work moves, so that no work is missed."""
     reader, lanes = parts.reader, parts.lanes
-    if reader.busy or len(reader.queue) or not reader.queue.empty_handed or parts.ddl.execution.running:
+    if not reader.begun or reader.busy or len(reader.queue) or not reader.queue.empty_handed:
+        return False
+    if parts.ddl.execution.running:
         return False
     return not lanes.queued and lanes.shares == (0.0, 0.0)
 

@@ -60,7 +60,8 @@ class Reader:
         self._awaited = False  # the dispatcher sleeps until there is an event
         self._came = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
-        self.busy = True  # processing an event, or nothing came yet; otherwise it waits for the source
+        self.busy = False  # processing an event; otherwise it waits for the source
+        self.begun = False  # the source has sent something, or has nothing to send
 
     @property
     def stopping(self) -> threading.Event:
@@ -144,8 +145,8 @@ class Reader:
     def _read(self) -> None:
         log = self._log
         for found in log.arrivals(self._stop):
+            self.begun = True
             if found is None:
-                self.busy = False
                 if log.trouble is not None:
                     self._still_ours()
                 continue
