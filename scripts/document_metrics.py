@@ -54,6 +54,11 @@ configuration. Each rule says what is the matter and which `dmctl` command is ne
 monitoring/rules_test.yml` shows when each one fires. `monitoring/dm.grafana.json` is a board for Grafana: import it
 and choose the Prometheus that scrapes `dm-worker`.
 
+Two installations in one Prometheus need two jobs: a rule looks at the series of one job together. `DM_worker_offline`
+has the name of the job, `dm`; name yours there. Daemons of one job that are not
+[several hosts of one cluster](several-hosts.md) need tasks of different names: else a task that runs at one of them
+hides the pause of its namesake at another (`DM_task_state`).
+
 `DM_pending_DDL`: shards wait for a DDL that others have yet to come to. `dmctl shard-ddl-lock list` says which
 ([sharding.md](sharding.md)). dm's own are `DM_replication_lag`, `DM_no_progress`, `DM_long_DDL`,
 `DM_source_unreachable`, `DM_target_unreachable`, `DM_relay_of_task_rests`, `DM_binlog_purge_is_near`,

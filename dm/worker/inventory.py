@@ -94,16 +94,19 @@ class Inventory:
         return self.sources[source].config
 
     def relay_runs(self, source: str) -> bool:
-        """Whether a relay pulls the source's binlog."""
-        return self.sources[source].relay is not None
+        """Whether a relay pulls the source's binlog; raises DMError."""
+        return self.source(source).relay is not None
 
     def source_configs(self) -> dict[str, SourceConfig]:
         """The sources whose files are understood."""
         return {name: one.config for name, one in self.sources.items() if isinstance(one.config, SourceConfig)}
 
     def relay_directory(self, name: str, source: Source | None = None) -> Path:
-        """Where a source's relay files are; in a directory that its file names, each source has a part of its own."""
-        source = source or self.sources[name]
+        """Where a source's relay files are; in a directory that its file names, each source has a part of its own.
+
+        Raises DMError: a task's file may name a source that is gone, where no subtask of the task is left on it.
+        """
+        source = source or self.source(name)
         if isinstance(source.config, SourceConfig) and source.config.relay_dir:
             return Path(source.file.directory) / source.config.relay_dir / name
         return self.home.relay(name)

@@ -10,7 +10,8 @@ these sources does the work. Where several own them, there are these kinds of ve
 - What asks servers alone (`_asks_servers`) is done by one of the owners for all sources: always the same one, since
   what a comparison has found equal is kept there.
 - All others look at a task as a whole, and at what only the hosts have: streams, relay files. They are refused with the
-  way out: bring its sources to one member.
+  way out: bring its sources to one member. A heal is one of these: a table may have rows of several sources, which
+  are healed together. One that names a source is done by the owner.
 
 What concerns no source is done where it is asked; some of it by every member (`_everywhere`).
 
@@ -69,7 +70,7 @@ _EACH: Final = (
     validation.ValidationStatus, validation.ShowErrors, validation.ChangedError, ShowTimeline, Pace, ListAside,
 )  # fmt: skip
 _NOT_THERE: Final = ("validator-not-there", "validator-error-unknown")  # at one owner, where another has it
-_OF_A_SOURCE: Final = (Heal, HoldTable, ReleaseTable, GiveUpTable)
+_OF_A_SOURCE: Final = (HoldTable, ReleaseTable, GiveUpTable)
 _WHOLE: Final = (ReloadTable,)  # also where a source is named: no other may have rows in the table that it empties
 _HERE: Final = (Logs, CheckTask, NameOfTask, ShowTaskFile, SupportBundle)  # though they have a task, or its file
 _RUNS: Final = (Diff, Flashback, Replay, Heal)

@@ -12,7 +12,7 @@ from tests.unit.docs.document import ROOT
 
 RULES = ROOT / "monitoring" / "dm.rules.yml"
 # Hours of a statement and of a waiting shard; minutes over which something is summed up. What is no time stays.
-_SHORTER = {"> 3600": "> 1", "[5m]": "[45s]", "[15m]": "[45s]", "offset 5m": "offset 45s"}
+_SHORTER = {"> 3600": "> 1", "[2m]": "[45s]", "[5m]": "[45s]", "[15m]": "[45s]", "offset 5m": "offset 45s"}
 
 
 def names() -> list[str]:

@@ -148,7 +148,14 @@ def demand_unshared(
         for name, to in ((each, to) for each in there for to in rules.destinations(each)):
             if _folded(to) not in targets or ours.get((other.source_id, name)) == _folded(to):
                 continue
-            whose, way = other.source_id, f"`dmctl heal {task}` without `--source` heals all of its sources together"
+            whose, way = (
+                other.source_id,
+                (
+                    f"`dmctl heal {task}` without `--source` heals all sources that the task is on; if it is not on"
+                    f" {other.source_id} any more, `dmctl start-task <file> -s {other.source_id}` first, and"
+                    f" `dmctl pause-task {task}`"
+                ),
+            )
             if other.task != task:
                 whose = f"task {other.task} on {other.source_id}"
                 way = f"have one task migrate all that goes into the table; or: {_ANEW.format(task=task)}"

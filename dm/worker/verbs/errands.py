@@ -208,7 +208,7 @@ class HealVerbs(VerbWork):
         return found
 
     def _request(self, asked: Heal, work: Path) -> tuple[HealRequest, list[JSON]]:
-        """What is to be done, and the sources whose relays rest."""
+        """What is to be done, and the sources whose relays rest; a source without a subtask is one of the others."""
         supervisor, name = self._supervisor, asked.task
         task = supervisor.task(name)
         if isinstance(task.config, DMError):
@@ -216,7 +216,8 @@ class HealVerbs(VerbWork):
         if asked.source and asked.source not in task.jobs:
             raise DMError("task-not-on-source", task=name, source=asked.source, sources=", ".join(task.jobs))
         known, healed, rests = supervisor.source_configs(), list[HealedSubtask](), list[JSON]()
-        for source in [asked.source] if asked.source else task.config.source_ids:
+        there = [source for source in task.config.source_ids if source in task.jobs]
+        for source in [asked.source] if asked.source else there:
             job = task.jobs[source]
             if stage := _at_work(job):
                 raise DMError("heal-not-paused", task=name, source=source, stage=stage)
@@ -229,6 +230,8 @@ class HealVerbs(VerbWork):
             if relay is not None and relay.subtask.stage == "Paused":
                 rests.append(source)
         others = set(task.config.source_ids).difference(each.subtask.source_id for each in healed)
+        for other in others:
+            supervisor.source(other)  # raises where it is gone: it can't be asked which tables have its rows
         request = HealRequest(
             tuple(healed), tuple(task.config.subtask(other, known) for other in sorted(others)),
             asked.dry_run, asked.recreate, asked.rows, asked.threads,

@@ -210,7 +210,10 @@ def test_a_cut_over_goes_on(cluster: Cluster, server: ServerFactory, tmp_path: P
     for each in (source, target):
         each.execute("CREATE DATABASE move", "CREATE TABLE move.t (id INT PRIMARY KEY, v INT)")
     gate, log, hook = tmp_path / "gate", tmp_path / "hook.log", tmp_path / "hook"
-    hook.write_text(f'#!/bin/sh\n[ "$1" = switch ] || exit 3\necho "$1" >> {log}\n[ -e {gate} ] || exec sleep 600\n')
+    hook.write_text(  # it has looked at the gate before it says so
+        f'#!/bin/sh\n[ "$1" = switch ] || exit 3\n[ -e {gate} ]; shut=$?\necho "$1" >> {log}\n'
+        "[ $shut = 0 ] || exec sleep 600\n"
+    )
     hook.chmod(0o700)
     begin(cluster, {"one": source})
     end = dict(zip(("binlog-name", "binlog-pos"), source.query("SHOW BINARY LOGS")[-1][:2], strict=True))
@@ -228,10 +231,10 @@ def test_a_cut_over_goes_on(cluster: Cluster, server: ServerFactory, tmp_path: P
     Client(None, {"DM_HOME": str(cluster["a"].home)}, lambda _: None).ask(
         BeginCutOver(task="t", way_back=False, hook=str(hook), prove="none")
     )
-    wait_until(log.exists, "the hook runs", SECONDS)
+    wait_until(lambda: log.exists() and log.read_text() == "switch\n", "the hook runs", SECONDS)
     assert state("b") == "switching"  # which the owner tells
+    gate.touch()  # for the next owner, who may call the hook at once; the one that runs goes on waiting
     lose(cluster, "one")
-    gate.touch()
     wait_until(lambda: state("b") == "switched", "the next owner switches", SECONDS)
     assert log.read_text().split() == ["switch", "switch"]
     cluster["b"].must("cut-over", "t", "--complete")

@@ -134,6 +134,7 @@ def test_what_can_not_be_exact_for_several_is_refused_by_name(scene: Scene, monk
     alone = refused(scene, 1)
     assert "has rows of source-0, too" in alone
     assert f"`dmctl heal {name}` without `--source`" in alone
+    assert "if it is not on source-0 any more, `dmctl start-task <file> -s source-0` first" in alone
     target.execute(f"DROP TABLE `{name}`.merged")
     gone = refused(scene)
     assert f"{name}.merged has rows of source-0, source-1, and the target has no such table" in gone

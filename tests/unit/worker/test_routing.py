@@ -13,6 +13,7 @@ from dm.verbs.declaration import MISSING, ConfigFile, Verb
 from dm.verbs.errands import Diff, Flashback, Heal, StopRun
 from dm.verbs.every import VERBS
 from dm.verbs.objects import Objects
+from dm.verbs.tables import HoldTable
 from dm.verbs.updates import ReloadTable
 from dm.verbs.validation import ClearError, ValidationStatus
 from dm.worker.routing import Routing
@@ -33,9 +34,9 @@ EACH = {
 }  # fmt: skip
 ONE_OF_THE_OWNERS = {"diff", "objects"}
 FIRST_SOURCE = {"shard-ddl-lock list", "shard-ddl-lock unlock"}  # whose lock is at the target
-ONE_SOURCE_IS_NAMED = {"heal", "table hold", "table release", "table drop"}
+ONE_SOURCE_IS_NAMED = {"table hold", "table release", "table drop"}
 ONE_MEMBER_HAS_TO_HAVE_ALL = {
-    "update-task", "POST tasks/{task}/cancel-update", "reload-table", "flashback", "replay",
+    "update-task", "POST tasks/{task}/cancel-update", "reload-table", "flashback", "replay", "heal",
     "POST tasks/{task}/cut-over/check", "POST tasks/{task}/cut-over", "GET tasks/{task}/cut-over",
     "POST tasks/{task}/cut-over/abort", "POST tasks/{task}/cut-over/complete",
 }  # fmt: skip
@@ -135,12 +136,12 @@ def _way(asked: list[tuple[str, Verb]], whole: Verb) -> str:
 
 
 def test_a_refusal_says_what_brings_the_sources_together(members: Members) -> None:
-    flashback = cast(Flashback, call(Flashback))
-    with pytest.raises(DMError) as caught:
-        members.does(flashback)
-    assert "task t runs on the members a, b, and `flashback`" in caught.value.message
-    assert caught.value.workaround == "bring its sources to one member: `dmctl transfer-source one b`"
-    members.does(flashback.but(sources=("one",)))
+    for verb in (Flashback, Heal):
+        with pytest.raises(DMError) as caught:
+            members.does(call(verb))
+        assert f"task t runs on the members a, b, and `{verb.name}`" in caught.value.message
+        assert caught.value.workaround == "bring its sources to one member: `dmctl transfer-source one b`"
+    members.does(call(Flashback).but(sources=("one",)))
     assert [member for member, _ in members.asked] == ["a"]
 
 
@@ -160,7 +161,7 @@ def test_a_table_is_not_emptied_before_all_are_asked_for_rows_in_it(members: Mem
 
 def test_a_source_that_is_named_is_enough(members: Members) -> None:
     with pytest.raises(DMError, match="task t has several sources: one, three, two"):
-        members.does(call(Heal))
+        members.does(call(HoldTable))
     answer = members.does(call(Heal).but(source="one"))
     ((member, asked),) = members.asked
     assert (member, vars(asked)["source"]) == ("a", "one")
