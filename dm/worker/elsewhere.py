@@ -23,7 +23,7 @@ from dm.worker.work import OtherHosts
 _PATIENCE_SECONDS: Final = 2.0
 _SILENT_SECONDS: Final = 10.0
 
-Pair = tuple[Mapping[str, Any], Mapping[str, Any]]  # DM's sourceStatus and subTaskStatus
+HeardSubtask = tuple[Mapping[str, Any], Mapping[str, Any]]  # DM's sourceStatus and subTaskStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Elsewhere:
         self._lock = threading.Lock()
         self._silent_until: dict[str, float] = {}
 
-    def look(self, task: str = "") -> tuple[list[Pair], list[StoredSubtask]]:
+    def look(self, task: str = "") -> tuple[list[HeardSubtask], list[StoredSubtask]]:
         """Of all tasks, or one: what is told, and what is only stored."""
         owners = self._membership.ownership.owners(SOURCE)
         wanted = {
@@ -58,7 +58,7 @@ class Elsewhere:
             if task in ("", name) and owners.get(source) != self._membership.name
         }
         told = self._told(sorted({owners[source] for _, source in wanted if source in owners}))
-        pairs, stored = list[Pair](), list[StoredSubtask]()
+        pairs, stored = list[HeardSubtask](), list[StoredSubtask]()
         for (name, source), seen in wanted.items():
             member = owners.get(source, "")
             pair = told.get(member, {}).get((name, source))
@@ -68,13 +68,13 @@ class Elsewhere:
                 stored.append(self._stored(name, source, seen, member))
         return pairs, stored
 
-    def _told(self, members: Sequence[str]) -> dict[str, dict[tuple[str, str], Pair]]:
+    def _told(self, members: Sequence[str]) -> dict[str, dict[tuple[str, str], HeardSubtask]]:
         if not members:
             return {}
         with ThreadPoolExecutor(len(members), thread_name_prefix="members") as threads:
             return dict(zip(members, threads.map(self._ask, members), strict=True))
 
-    def _ask(self, member: str) -> dict[tuple[str, str], Pair]:
+    def _ask(self, member: str) -> dict[tuple[str, str], HeardSubtask]:
         now = self._clock.monotonic()
         with self._lock:
             if now < self._silent_until.get(member, now):

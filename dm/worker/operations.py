@@ -15,7 +15,7 @@ from dm.verbs.every import SUBJECTS
 from dm.worker.configuration import ConfigReader
 from dm.worker.cutovers import CutOvers
 from dm.worker.dm_openapi.every import openapi_requests
-from dm.worker.elsewhere import Elsewhere, Pair, StoredSubtask
+from dm.worker.elsewhere import Elsewhere, HeardSubtask, StoredSubtask
 from dm.worker.errands import Errands
 from dm.worker.forwarding import Forwarding
 from dm.worker.history.history import History, Values
@@ -97,7 +97,7 @@ class Operations:
         """This host's name."""
         return self._supervisor.worker
 
-    def elsewhere(self, task: str = "") -> tuple[list[Pair], list[StoredSubtask]]:
+    def elsewhere(self, task: str = "") -> tuple[list[HeardSubtask], list[StoredSubtask]]:
         """Of all tasks, or one, the subtasks that other members run: told by them, or as they were stored last."""
         return ([], []) if self._elsewhere is None else self._elsewhere.look(task)
 

@@ -149,7 +149,7 @@ class RunTicket(Ticket):
         return self._tickets.run.timestamp(self._at)
 
     @property
-    def open(self) -> int:  # type: ignore[override]
+    def open(self) -> int:  # type: ignore[override]  # nobody sets it
         """Changes given and not committed."""
         return self._tickets.left(self._at)
 

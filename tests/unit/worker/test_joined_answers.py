@@ -44,8 +44,9 @@ def test_where_no_member_has_done_its_part_the_error_is_raised() -> None:
 def test_the_status_of_a_source_whose_host_is_silent_is_what_was_stored_last() -> None:
     seen = SubtaskRecord("running", "Running", "Sync", None)
     told = "member b was heard 42 s ago"
-    unreached = lambda part, source: unreached_status(part, source, "t", seen, told)  # noqa: E731
-    answer = of_sources([part("b", "2", error=SILENT)], ["2"], unreached)
+    answer = of_sources(
+        [part("b", "2", error=SILENT)], ["2"], lambda silent, source: unreached_status(silent, source, "t", seen, told)
+    )
     lines: Any = answer["sources"]
     status = lines[0]
     assert status["sourceStatus"]["worker"] == "b"

@@ -17,7 +17,7 @@ from dm.verbs.tables import HoldTable
 from dm.verbs.updates import ReloadTable
 from dm.verbs.validation import ClearError, ValidationStatus
 from dm.worker.routing import Routing
-from dm.worker.work import Answer, Means, Work
+from dm.worker.work import Answer, Means
 
 OWNERS = {"one": "a", "two": "b", "three": "b"}
 ME = "b"
@@ -73,8 +73,7 @@ class Members:
         return self.answers(member, verb)
 
     def does(self, verb: Verb) -> Answer:
-        here: Work = lambda asked: self._ask(ME, asked)  # noqa: E731
-        return self.routing._do(here, verb)
+        return self.routing._do(lambda asked: self._ask(ME, asked), verb)
 
 
 @pytest.fixture

@@ -6,12 +6,15 @@ import os
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
+from dm.syncer.share_run import ShareRun
+from dm.task.progress import key_of
 from tests.testbed.branches import Branching
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.lag_meter import LagMeter
@@ -68,9 +71,6 @@ def test_the_others_go_on_while_the_target_is_at_it(
             upstream.execute(f"INSERT INTO {name}.other VALUES (3)")
             wait_until(lambda: len(target.query(f"SELECT 1 FROM {name}.other")) == 3, "and goes on while it executes")
             assert target.query(f"SELECT COUNT(*) FROM {name}.t") == ((41,),)
-            one = task.of("t")
-            assert one is not None
-            assert one.phase == "undo", "main would wait for it, with the other tables"
             reader.rollback()
             wait_until(lambda: task.of("t") is None, "the table is back", 120)
             running.wait_ended()
@@ -82,6 +82,49 @@ def test_the_others_go_on_while_the_target_is_at_it(
         "SELECT index_name, column_name FROM information_schema.statistics WHERE table_schema = %s AND table_name = 't'"
     )
     assert sorted(target.query(keys, [name])) == sorted(upstream.query(keys, [name]))
+
+
+def test_a_branch_is_near_once_its_statement_is_through(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Main's checkpoint may be where the table left: main would call, and wait for the statement with all others."""
+    name, looked, look = schema(upstream, target), list[None](), ShareRun._look
+
+    def noted(*arguments: Any) -> bool:
+        looked.append(None)
+        return look(*arguments)
+
+    monkeypatch.setattr(ShareRun, "_look", noted)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)", f"INSERT INTO {name}.t VALUES {ROWS}")
+    task = Branching(subtask_for(upstream, target, name, task=name, ddl_beside_rows=39), tmp_path)
+    with task.main() as main:
+        main.wait_synced()
+        upstream.execute(f"ALTER TABLE {name}.t ADD INDEX v (v)")
+        wait_until(lambda: (one := task.of("t")) is not None and one.phase == "undo", "the table has left")
+    branch, key = task.of("t"), key_of(task.subtask)
+    assert branch is not None
+    own = f"FROM {key.branch(branch.number).checkpoint.sql}"
+    target.execute(
+        f"UPDATE {key.checkpoint.sql} SET binlog_gtid = (SELECT binlog_gtid {own} LIMIT 1),"
+        f" binlog_pos = (SELECT binlog_pos {own} LIMIT 1), binlog_name = (SELECT binlog_name {own} LIMIT 1)"
+    )
+    with closing(TargetConnection(endpoint_of(target))) as reader:
+        reader.begin()
+        reader.query(f"SELECT COUNT(*) FROM {name}.t")
+        with task.coming("t"):
+            waits = (
+                "SELECT 1 FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE%' AND state LIKE '%lock%'"
+            )
+            wait_until(lambda: bool(target.query(waits)), "the statement waits")
+            before = len(looked)
+            wait_until(lambda: len(looked) >= before + 3, "it has looked at main meanwhile")
+            one = task.of("t")
+            assert one is not None
+            assert one.phase == "undo"
+            reader.rollback()
+            wait_until(lambda: (one := task.of("t")) is not None and one.phase == "near", "it is near")
 
 
 @pytest.mark.tidb

@@ -9,7 +9,7 @@ import pytest
 
 from dm.errors import DMError
 from dm.unit import JSON
-from dm.worker.elsewhere import Pair, StoredSubtask
+from dm.worker.elsewhere import HeardSubtask, StoredSubtask
 from dm.worker.page.curve_drawing import clock_time, near_time
 from dm.worker.query_status import heard
 from tests.testbed.staged_daemon import StagedDaemon, syncing
@@ -128,7 +128,7 @@ def test_subtasks_of_other_members_are_on_the_page(
     there = ({**status, "source": "far", "worker": "b"}, {**subtask, "name": "far-task"})
     gone = StoredSubtask("far-task", "gone", "Running", "Sync", "c", "c:8262", "member c was heard 42 s ago")
 
-    def look(task: str = "") -> tuple[list[Pair], list[StoredSubtask]]:
+    def look(task: str = "") -> tuple[list[HeardSubtask], list[StoredSubtask]]:
         return ([there], [gone]) if task in ("", "far-task") else ([], [])
 
     monkeypatch.setattr(many.operations, "_elsewhere", SimpleNamespace(look=look))
