@@ -46,6 +46,8 @@ from dm.unit import JSON
 GIB = 1 << 30
 RESUME_FACTOR = 1.1  # a relay that waits for space resumes at `pause-space` times this
 
+ENDS = "the relay has just ended, and its purge with it: purge again"
+
 Spot = tuple[int, int]  # number of the sub-directory, number of the file: the order of all files
 FreeSpace = Callable[[Path], int]
 
@@ -132,7 +134,7 @@ class RelayPurge:
         try:
             done = Purged()
             for sub, name in self._removable():
-                if self._over.is_set() or not wanted(sub, name) or not self._remove(sub, name, done):
+                if not wanted(sub, name) or self._ends(done) or not self._remove(sub, name, done):
                     break
             self._remove_empty(done)
             return done
@@ -147,6 +149,12 @@ class RelayPurge:
         while files and not _has_begun(*files[-1]):
             files.pop()
         yield from files[:-1]
+
+    def _ends(self, done: Purged) -> bool:
+        """Whether the relay ends and its purge with it, which the answer says: files that nothing needs are left."""
+        if self._over.is_set():
+            done.kept_back = ENDS
+        return self._over.is_set()
 
     def _remove(self, sub: SubDirectory, name: str, done: Purged) -> bool:
         """Remove one file if nothing needs it."""

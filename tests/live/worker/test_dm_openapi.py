@@ -175,11 +175,14 @@ def _relay(session: Session, worker: str) -> None:
     assert list((session.home.directory / "relay_log" / "mysql-01").glob(f"*/{second}"))
     assert session.get("/sources?enable_relay=true")["total"] == 1
     session.done("POST", "/sources/mysql-01/relay/disable", {"worker_name_list": [worker]})
-    purge = {
-        "relay_binlog_name": second
-    }  # the page calls the end of a relay asynchronous: it has the directory until then
-    until(lambda: session.client.post("/sources/mysql-01/relay/purge", json=purge).status_code == 200)
-    assert not list((session.home.directory / "relay_log" / "mysql-01").glob(f"*/{first}"))
+    purge = {"relay_binlog_name": second}
+
+    def purged() -> bool:
+        """The page calls the end of a relay asynchronous: it has the directory until then, and ends with its purge."""
+        answered = session.client.post("/sources/mysql-01/relay/purge", json=purge).status_code == 200
+        return answered and not list((session.home.directory / "relay_log" / "mysql-01").glob(f"*/{first}"))
+
+    until(purged)
     assert session.done("POST", "/sources/mysql-01/transfer", {"worker_name": "worker-1"}, 400)["error_code"] == 49901
     session.done("POST", "/sources/mysql-01/transfer", {"worker_name": worker})
     assert session.schema in session.get("/sources/mysql-01/schemas")

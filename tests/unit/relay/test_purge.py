@@ -15,7 +15,7 @@ from dm.config.source import Purge
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
-from dm.relay.purge import GIB, Purged, RelayPurge
+from dm.relay.purge import ENDS, GIB, Purged, RelayPurge
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from tests.testbed.fake_clock import FakeClock
@@ -260,7 +260,8 @@ def test_a_purge_that_is_under_way_is_the_only_one_and_ends_with_its_relay(root:
     gate = tmp_path / "gate"
     faults.arm(f"purge.file_removed=hang:{gate}")
     purge = purge_of(root)
-    purging = threading.Thread(target=lambda: purge.before(binlog(9), "", "s"))
+    outcome: list[Purged] = []
+    purging = threading.Thread(target=lambda: outcome.append(purge.before(binlog(9), "", "s")))
     purging.start()
     while left(root)[0] == 1:
         threading.Event().wait(0.005)
@@ -275,6 +276,7 @@ def test_a_purge_that_is_under_way_is_the_only_one_and_ends_with_its_relay(root:
     ending.join()
     purging.join()
     assert left(root) == list(range(2, 11))
+    assert (len(outcome[0].files), outcome[0].kept_back) == (1, ENDS)
 
 
 PROGRAM = """

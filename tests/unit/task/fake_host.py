@@ -130,8 +130,9 @@ class ScriptedUnit:
                 details = {key: value for key, value in action.items() if key != "waits"}
                 report = cast("JSON", DMError(action["waits"], **details).report())
                 return {"result": {"isCanceled": False, "errors": [report], "detail": "it tries again by itself"}}
+            fails = isinstance(action, dict) and "error" in action and "once" not in action
             return {
-                "relayBinlog": "(mysql-bin.000001, 154)",
+                "relayBinlog": "" if fails else "(mysql-bin.000001, 154)",  # it receives nothing before it fails
                 "relayCatchUpMaster": True,
                 "recoveryReadBytes": self._told,
             }
