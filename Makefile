@@ -20,8 +20,8 @@ help:
 	@echo "make chaos     the long tests and crash loops, the parts that have not passed on this code (PART=n runs one,"
 	@echo "               PART=state tells how they stand; CHAOS_FLAGS=--minutes=60 is for the crash loops)"
 	@echo "make bench     dm beside its peers; writes docs/performance.md (make bench-quick: two minutes, writes nothing)"
-	@echo "make bench-large   catching up with more rows, a shard that waits for ten minutes, a comparison of 10,000,000 rows, and"
-	@echo "               1,000 and 10,000 tables; into the same page"
+	@echo "make bench-large   catching up with more rows, a shard that waits for ten minutes, a comparison of 10,000,000 rows,"
+	@echo "               1,000 and 10,000 tables, and a cut-over of 2,000,000 rows; into the same page"
 	@echo "make profile   where a row's microseconds go, by module and thread (PROFILE_FLAGS=--workload=A)"
 	@echo "make packages  wheels, the source distribution and the list of packages of a host, from the last commit, to dist/"
 	@echo "make screenshots   the pictures of the page in the documents, in Debian's Chromium"
@@ -98,7 +98,7 @@ bench: install
 bench-large: install
 	-@scripts/install.sh /usr/bin/pt-table-checksum:percona-toolkit
 	$(BIN)/python -m benchmarks.run --scale 1 --full-scale 10 --part catch-up --part shards --part diff --part tables \
-		--keep=bench-large $(BENCH_FLAGS)
+		--part cutover --keep=bench-large $(BENCH_FLAGS)
 
 bench-quick: install
 	$(BIN)/python -m benchmarks.run --scale 0.1 --full-scale 0.03 --rounds 1 \

@@ -23,6 +23,7 @@ from typing import get_args
 
 from benchmarks import (
     catch_up,
+    cutover,
     ddl,
     decode,
     diff,
@@ -67,7 +68,7 @@ PARTS = (
     "tidb",
     "apart",
 )
-ASKED_FOR = ("shards", "replay", "validator", "sizes")
+ASKED_FOR = ("shards", "replay", "validator", "sizes", "cutover")
 """Parts that are measured only where they are named: they take many minutes."""
 _SAMPLES = 200
 # Parts of the scale: the peer is that slow, and the rates are those of any size. Of B ours would be over too soon.
@@ -111,6 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcome.measure("diff", lambda: diff.measure(given.full_scale * _DIFF, min(given.rounds, _FULL_ROUNDS)))
     if "tables" in parts:
         outcome.measure("tables", lambda: tables.measure(given.scale * given.scale))  # to make them takes most of it
+    if "cutover" in parts:
+        outcome.measure("cutover", lambda: cutover.compare(min(1.0, given.full_scale)))
     conditions = _conditions(given, {"all": time.monotonic() - began, **outcome.seconds})
     stolen, all_time = (now - before for now, before in zip(stolen_seconds(), (stolen, all_time), strict=True))
     share = stolen / all_time if all_time else 0.0  # the kernel counts in ticks; a run without parts may see none
