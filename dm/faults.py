@@ -118,6 +118,7 @@ POINTS: frozenset[str] = frozenset(
         "loader.tables_made",
         "loader.table_dropped",
         "loader.table_forgotten",
+        "loader.rows_removed",
         "loader.indexes_recorded",
         "loader.indexes_off",
         "loader.index_added",

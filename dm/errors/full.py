@@ -414,8 +414,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "load-other-dump", 34018, "load-unit", "downstream", "high",
         "the target has rows of another dump of source {source} in task {task}, in {tables}: which of the rows there "
         "are of it can't be told",
-        "bring the files of that dump back, where they are not lost. Else stop the task, remove the rows that it has "
-        "loaded, and start it again with --remove-meta",
+        "bring the files of that dump back, where they are not lost. Else `dmctl stop-task {task} -s {source} "
+        "--remove-meta`, remove the rows that it has loaded, and start it again",
     ),
     ErrorKind(
         "load-error-mode", 34906, "load-unit", "internal", "high",

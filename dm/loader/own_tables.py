@@ -17,9 +17,10 @@ Taking back, each step safe to repeat:
    job of its own: there nothing is taken back.)
 4. Its records are deleted, in one transaction.
 
-A table that is not as the load left it is not dropped. The task pauses, and a person decides. It also pauses where
-anything of a lost dump is in a table that was there before, or that others fill, too: which of its rows are the load's
-is known to nobody, and a row that was deleted at the source since then would stay.
+A table that is not as the load left it is not dropped. The task pauses, and a person decides. Of a
+lost dump that has filled a table of others, too, the rows are removed where columns tell which they are
+(`dm.loader.told_rows`). Else it pauses as well: which of the rows are the load's is known to nobody, and a row that was
+deleted at the source since then would stay.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from typing import Final, Self
 from dm import faults
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
-from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
+from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.loader.told_rows import ToldRows
 from dm.progress.load_parts import LoadRun, begin_run, begun_dump, loaded_sizes, other_dump, restart_run, take_slot
 from dm.progress.made_tables import (
     MadeTable,
@@ -100,10 +102,10 @@ class OwnTables:
     def announce_files(self, connection: TargetConnection, run: LoadRun, plan: DumpPlan) -> None:
         """The tables whose files are about to be loaded; what is to be made of them is recorded as that.
 
-        Not those of SQL files, whose rows are not counted, and none where the task does not make its dump itself.
+        None where the task does not make its dump itself.
         """
         self.learn(connection, run)
-        fresh = [table for table in plan.tables if table.form == "parquet" and not self.revocable(table.name)]
+        fresh = [table for table in plan.tables if table.form != STREAMED and not self.revocable(table.name)]
         if self.subtask.mode in _DUMPING:
             self._announced(connection, run, plan, fresh)
 
@@ -175,9 +177,12 @@ class LostDump:
             create_deferrals(connection, key)
             create_records(connection, key)
             own = {made.source for made in made_tables(connection, run) if made.created is not None}
-            if run.finished or any(part.table not in own for part in loaded_sizes(connection, run)):
+            shared = {part.table for part in loaded_sizes(connection, run)} - own
+            told = ToldRows(self._subtask)
+            if run.finished or not told.tell(connection, run, shared):
                 raise other_dump(connection, key)
             OwnTables.of(self._subtask).take_back(connection, run)
+            told.take_back(run, shared)
             restart_run(connection, run)
 
 

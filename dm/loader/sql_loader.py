@@ -57,6 +57,7 @@ from dm.progress.load_parts import (
     PartKey,
     claim_part,
     note_duplicates,
+    note_size,
     take_slot,
 )
 from dm.session.answers import reads_answers
@@ -225,9 +226,11 @@ class FileLoader:
             claim_part(connection, self.run, task.part(FILE_END), 0, 0, task.destination.target)
         if fresh:
             connection.execute(f"SET NAMES {sender.charset}")
-            before = sender.tally.duplicates
+            rows_before, before = sender.tally.rows, sender.tally.duplicates
             for rows, offset in part.rows:
                 sender.send(rows, offset)
+            # How many they are the server has told.
+            note_size(connection, self.run, task.part(number), sender.tally.rows - rows_before, part.size)
             note_duplicates(connection, self.run, task.part(number), sender.tally.duplicates - before)
             faults.hit("loader.chunk_inserted")
         connection.commit()

@@ -22,6 +22,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -164,6 +166,34 @@ def restart_run(connection: TargetConnection, run: LoadRun) -> None:
     connection.commit()
     if affected != 1 and run.dump_id:
         raise load_fenced(connection, run)
+
+
+def forget_parts(connection: TargetConnection, run: LoadRun, tables: Iterable[TableName]) -> None:
+    """Remove the records of tables of which nothing is loaded any more; raises DMError if a newer run took over."""
+    with taking_back(connection, run):
+        for table in tables:
+            connection.execute(
+                f"DELETE FROM {run.table.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
+                (run.key.source_id, table.schema, table.table),
+            )
+
+
+@contextmanager
+def taking_back(connection: TargetConnection, run: LoadRun) -> Iterator[None]:
+    """A transaction that removes what the run's dump has loaded; raises DMError if a newer run took over.
+
+    The run row counts these transactions, so each begins with a change of it: it holds the row until the end, and an
+    opposite task knows it by that (`dm.progress.opposite`).
+    """
+    with transaction(connection):
+        affected = connection.execute(
+            f"UPDATE {run.table.sql} SET row_count = row_count + 1 WHERE id = %s AND cp_schema = '' AND cp_table = ''"
+            " AND epoch = %s",
+            (run.key.source_id, run.epoch),
+        )
+        if affected != 1:
+            raise load_fenced(connection, run)
+        yield
 
 
 def _end_sessions(connection: TargetConnection, key: SubtaskKey, stop: threading.Event) -> None:

@@ -141,8 +141,17 @@ class Router:
                     value=parts[extraction.part],
                     table=name,
                 )
-            columns.append(ExtractedColumn(extraction.column, "".join(group or "" for group in found.groups())))
+            columns.append(ExtractedColumn(extraction.column, _joined(found)))
         return tuple(columns)
+
+    def names_source(self, name: TableName, others: Iterable[str]) -> bool:
+        """Whether a column says of a row of this table that it is of this source and of none of the others."""
+        route = self._deciding(name) if name.table else None
+        for extraction, expression in () if route is None else route.extractions:
+            if extraction.part == "source":
+                ours, *theirs = (expression.search(source) for source in (self._source_id, *others))
+                return ours is not None and all(_joined(ours) != _joined(found) for found in theirs if found)
+        return False
 
     def _deciding(self, name: TableName) -> _Route | None:
         matching = [route for route in self._table_routes if route.matches(name)] if name.table else []
@@ -266,3 +275,7 @@ class OnlineTables:
             if found is not None and found[1]:
                 return kind, TableName(table.schema, found[1])
         return "real", table
+
+
+def _joined(found: re.Match[str]) -> str:
+    return "".join(group or "" for group in found.groups())

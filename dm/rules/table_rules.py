@@ -174,6 +174,10 @@ class TableRules:
         """Columns of the target that hold parts of the names; raises DMError `route-extract-unmatched`."""
         return self._router.extracted(table)
 
+    def names_source(self, table: TableName, others: Iterable[str]) -> bool:
+        """Whether one of them says of a row that it is of this source and of none of the others."""
+        return self._router.names_source(table, others)
+
     def filled(self, table: TableName) -> frozenset[str]:
         """The names of these columns in lower case; raises DMError `route-extract-unmatched`."""
         return frozenset(each.column.lower() for each in self.extracted(table))

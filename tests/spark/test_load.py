@@ -153,11 +153,11 @@ def load_in_part(load: FullLoad, **changes: object) -> None:
     shutil.rmtree(load.directory)
 
 
-@pytest.mark.parametrize("consistency", ["none", "flush"])
+@pytest.mark.parametrize(("consistency", "form"), [("none", "parquet"), ("flush", "parquet"), ("none", "sql")])
 def test_a_dump_whose_files_are_lost_begins_anew_and_takes_its_rows_back(
-    consistency: str, mariadb: ThrowawayServer, full_load: LoadFactory
+    consistency: str, form: str, mariadb: ThrowawayServer, full_load: LoadFactory
 ) -> None:
-    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, rows=1, consistency=consistency)
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, rows=1, consistency=consistency, dump_format=form)
     load_in_part(load)
     assert rows(mariadb, f"SELECT COUNT(*) FROM `{load.meta_schema}`.`{load.subtask().task}_loader_checkpoint`") > [
         (1,)

@@ -72,38 +72,6 @@ def until_same(schema: str, table: str, one: ThrowawayServer, other: ThrowawaySe
 
 
 @pytest.mark.spark
-def test_a_dump_of_which_a_part_is_loaded_begins_anew(
-    cluster: Cluster, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
-) -> None:
-    name = schema(upstream, target)
-    for table in ("big", "keyless"):
-        key = "" if table == "keyless" else ", PRIMARY KEY (id)"
-        upstream.execute(
-            f"CREATE TABLE {name}.{table} (id INT NOT NULL, v INT{key})",
-            f"INSERT INTO {name}.{table} VALUES (1, 1), (2, 2), (3, 3)",
-        )
-    begin(cluster, {"one": upstream}, f"loader.chunk_committed=hang:{tmp_path / 'never'}")
-    cluster["a"].must("start-task", task_file(cluster, target, name, {"one": {}}, spark={"dump-files": "all"}))
-    parts = f"SELECT COUNT(*) FROM meta_{name}.t_loader_checkpoint WHERE row_count > 0"
-    there = f"SHOW TABLES FROM meta_{name} LIKE 't_loader_checkpoint'"
-    wait_until(
-        lambda: (
-            bool(target.query(f"SHOW DATABASES LIKE 'meta_{name}'"))
-            and bool(target.query(there))
-            and target.query(parts)[0][0] > 0
-        ),
-        "a part is loaded",
-        SECONDS,
-    )
-    upstream.execute(f"DELETE FROM {name}.big WHERE id = 1", f"DELETE FROM {name}.keyless WHERE id = 2")
-    lose(cluster, "one")
-    for table in ("big", "keyless"):
-        upstream.execute(f"INSERT INTO {name}.{table} VALUES (4, 4)")
-        until_same(name, table, upstream, target)
-    assert cluster["b"].status("t")["one"]["unit"] == "Sync"
-
-
-@pytest.mark.spark
 def test_tables_that_are_loaded_to_join_are_loaded_again(
     cluster: Cluster, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:
