@@ -55,6 +55,8 @@ class MySQL(Dialect):
     says_visible = ALWAYS
     index_words = ("VISIBLE", "INVISIBLE")
     sets_explicit_timestamps = ALWAYS
+    keeps_week_format = ALWAYS
+    rereads_expressions = ALWAYS
     takes_offsets = Since(80019)
 
     # Of GRANT, and of what SHOW CREATE TABLE leaves out: MySQL 8.0 has them no more.

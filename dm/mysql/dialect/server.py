@@ -170,6 +170,11 @@ class Dialect:
     """NULL in a TIMESTAMP without NULL is the present moment, under either setting."""
     takes_offsets: Since = NEVER
     """Literals of moments may have an offset: '2020-01-01 00:00:00+02:00'."""
+    keeps_week_format: Since = NEVER
+    """An expression's WEEK(d) has the default_week_format of the session that made the table, else the reader's."""
+    rereads_expressions: Since = NEVER
+    """A session that opens a table reads its expressions in its own sql_mode, though they are kept as text with
+    backslashes as escapes."""
     hashes_keys_otherwise: Since = NEVER
     """PARTITION BY KEY has another hash function, and what HASH makes of a value is not known to be the same."""
 

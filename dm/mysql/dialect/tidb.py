@@ -50,6 +50,8 @@ class TiDB(MySQL):
     takes_few_operations = ALWAYS
     passes_over_clauses = ALWAYS
     sets_explicit_timestamps = NEVER
+    keeps_week_format = NEVER
+    rereads_expressions = NEVER
     takes_offsets = NEVER
     hashes_keys_otherwise = ALWAYS
     has_engines = NEVER  # it has one, and takes any name for it

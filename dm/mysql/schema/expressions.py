@@ -14,7 +14,8 @@ a doubt.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Final
 
 from dm.errors import DMError
@@ -38,7 +39,7 @@ def words_of(expression: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _texts(table: TableSchema) -> Iterator[str]:
+def texts_of(table: TableSchema) -> Iterator[str]:
     """The texts of generated columns and of keys that are expressions."""
     for column in table.columns:
         if column.expression is not None:
@@ -51,7 +52,7 @@ def _texts(table: TableSchema) -> Iterator[str]:
 
 def expressions_of(table: TableSchema) -> Iterator[frozenset[str]]:
     """The words of each expression of the table."""
-    yield from map(words_of, _texts(table))
+    yield from map(words_of, texts_of(table))
     yield from map(frozenset, table.check_words)
 
 
@@ -108,7 +109,7 @@ def depends_on_zone(table: TableSchema, *, unread_checks: bool = False) -> bool:
     if unread_checks and moments:
         return True
     made = any(column.type.is_moment and column.generated is not None for column in table.columns)
-    asks = any(map(_asks_zone, _texts(table))) or any(not _ZONED.isdisjoint(words) for words in table.check_words)
+    asks = any(map(_asks_zone, texts_of(table))) or any(not _ZONED.isdisjoint(words) for words in table.check_words)
     return made or asks or any(words & moments for words in expressions_of(table))
 
 
@@ -116,6 +117,36 @@ def reads_padded(table: TableSchema, *, unread_checks: bool = False) -> bool:
     """Whether some expression may have another value where CHAR columns keep their length (PAD_CHAR_TO_FULL_LENGTH)."""
     padded = {column.name.lower() for column in table.columns if column.type.pads_with_spaces}
     return bool(padded) and (unread_checks or any(words & padded for words in expressions_of(table)))
+
+
+def reads_backslashes(expression: str) -> bool:
+    """Whether it has another value where backslashes are no escapes (NO_BACKSLASH_ESCAPES)."""
+    words = [part["word"].lower() for part in _PART.finditer(expression) if part["word"]]
+    return "\\" in expression or words.count("like") > words.count("escape")
+
+
+def leaves_week_format(expression: str) -> bool:
+    """Whether it calls WEEK without a mode: MySQL prints the mode of the session that made the table."""
+    try:
+        tokens = tokenize(expression, _PLAIN)
+    except DMError:
+        return "week" in words_of(expression)
+    return any(
+        token.upper == "WEEK" and following.upper == "(" and not _has_comma(tokens[at + 1 :])
+        for at, (token, following) in enumerate(pairwise(tokens))
+    )
+
+
+def _has_comma(tokens: Iterable[Token]) -> bool:
+    """Whether a comma stands in the parentheses with which the tokens begin, and in none inside of them."""
+    depth = 0
+    for token in tokens:
+        depth += (token.upper == "(") - (token.upper == ")")
+        if depth == 0:
+            return False
+        if depth == 1 and token.upper == ",":
+            return True
+    return False
 
 
 UNTOLD: Final = "an expression that the server does not tell"

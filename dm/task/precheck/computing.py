@@ -17,6 +17,7 @@ between them are applied twice, and a cascade can't be.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -29,7 +30,15 @@ from dm.downstream.target_schema import ACTING
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.dialect.pair import same_server
-from dm.mysql.schema.expressions import UNTOLD, computes_otherwise, depends_on_zone, expressions_of
+from dm.mysql.schema.expressions import (
+    UNTOLD,
+    computes_otherwise,
+    depends_on_zone,
+    expressions_of,
+    leaves_week_format,
+    reads_backslashes,
+    texts_of,
+)
 from dm.mysql.schema.parse import has_checks, parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.session.answers import reads_answers
@@ -40,8 +49,8 @@ from dm.text import is_decimal
 # Words of the expressions whose meaning a server keeps with the open table, and the variable that decides it.
 _WORDS: Final = {
     "lc_time_names": frozenset({"dayname", "monthname", "date_format", "format", "to_char", "str_to_date"}),
-    "default_week_format": frozenset({"week"}),
 }
+_PRINTED_CHECK: Final = re.compile(r"^ *CONSTRAINT .*? CHECK \((.*)\)", re.MULTILINE)
 
 
 def session_values(context: Context, answers: Answers) -> Iterator[CheckResult]:
@@ -52,14 +61,34 @@ def session_values(context: Context, answers: Answers) -> Iterator[CheckResult]:
     settings = read_source_settings(context.source.connection)
     yield from _zone(context, answers, tables, settings)
     yield from _target_variables(context, answers, tables, settings)
-    if "NO_BACKSLASH_ESCAPES" in settings.modes:
-        likes = [name for name, (table, _) in tables.items() if any("like" in words for words in expressions_of(table))]
-        if likes:
-            yield answers.warning(
-                f"the source has NO_BACKSLASH_ESCAPES in its sql_mode, under which LIKE knows no escape; the target's"
-                f" sessions do not have it, and compute expressions with LIKE otherwise: {some(likes)}",
-                "name the escape in the expression: `LIKE '..' ESCAPE ''`",
-            )
+    yield from _weeks(context, answers, tables, settings)
+    if "NO_BACKSLASH_ESCAPES" in settings.modes and context.source.facts.dialect.rereads_expressions:
+        yield from _backslashes(context, answers, tables)
+
+
+def _backslashes(
+    context: Context, answers: Answers, tables: dict[TableName, tuple[TableSchema, bool]]
+) -> Iterator[CheckResult]:
+    r"""Expressions that MySQL reads otherwise under NO_BACKSLASH_ESCAPES, which no session of dm has.
+
+    It keeps them as text with escapes. The first session that opens the table reads the text by its own mode: under
+    this one `'a\\_b'` has one backslash more, LIKE no escape, and `ESCAPE ''` is an error (seen with 9.7.4). A MariaDB
+    reads them without the mode. It can't be followed as other modes are: all literals of dm have backslashes as
+    escapes, and at the source the first session may be one of dm's.
+    """
+    read = [
+        name
+        for name, (table, _) in tables.items()
+        if any(map(reads_backslashes, [*texts_of(table), *_PRINTED_CHECK.findall(context.structures[name])]))
+    ]
+    if read:
+        yield answers.warning(
+            "the source has NO_BACKSLASH_ESCAPES in its sql_mode. A MySQL then reads a backslash in the text of an"
+            " expression as two, and LIKE knows no escape, unless a session without the mode has opened the table. The"
+            f" target's sessions do not have the mode, so these tables compute other values there: {some(read)}",
+            "take NO_BACKSLASH_ESCAPES out of the source's sql_mode; or write the expressions without backslashes, and"
+            " an escape after each LIKE: `LIKE 'a|_b' ESCAPE '|'`",
+        )
 
 
 def _tables(context: Context) -> Iterator[tuple[TableName, tuple[TableSchema, bool]]]:
@@ -110,9 +139,10 @@ def _target_variables(
     differing: dict[str, list[TableName]] = {}
     for name, (table, _) in tables.items():
         words = frozenset[str]().union(*expressions_of(table))
-        texts = [column.expression or "" for column in table.columns]
-        texts += [part.expression or "" for index in table.indexes for part in index.parts]
+        texts = list(texts_of(table))
         for variable, value in settings.others.items():
+            if variable == "default_week_format":
+                continue  # `_weeks`
             concerned = bool(words & _WORDS[variable]) if variable in _WORDS else any("/" in text for text in texts)
             if concerned and there.get(variable, value) != value:
                 differing.setdefault(f"SET GLOBAL {variable} = {_literal(value)}", []).append(name)
@@ -126,6 +156,23 @@ def _target_variables(
             "a server keeps how the first session that opens a table computes its expressions, and the target's global"
             f" settings are not the source's, on which these depend: {some(names)}",
             f"{statement}; FLUSH TABLES (at the target)",
+        )
+
+
+def _weeks(
+    context: Context, answers: Answers, tables: dict[TableName, tuple[TableSchema, bool]], settings: SourceSettings
+) -> Iterator[CheckResult]:
+    """VIRTUAL columns that each reader computes by its own default_week_format."""
+    variable = "default_week_format"
+    value = settings.others.get(variable)
+    if value is None or context.target.facts.dialect.keeps_week_format:
+        return
+    weeks = [name for name, (table, _) in tables.items() if any(map(leaves_week_format, texts_of(table)))]
+    if weeks and context.target.variables.get(variable, value) != value:
+        yield answers.warning(
+            f"columns with WEEK(..) without a mode are computed in the session that reads them, by its {variable}; the"
+            f" target's global one is not the source's, so that others read other values there: {some(weeks)}",
+            f"SET GLOBAL {variable} = {value} (at the target)",
         )
 
 

@@ -430,6 +430,49 @@ def test_what_expressions_depend_on_is_compared_between_the_servers(migration: M
         assert [each for each in findings("warning") if f"{name}.quotient" in each.message] == []
 
 
+def test_weeks_without_a_mode_are_told_where_each_reader_computes_them(migration: Migration) -> None:
+    name = migration.schema
+    migration.upstream.execute(
+        f"CREATE TABLE {name}.weeks (id INT PRIMARY KEY, d DATE, w INT AS (WEEK(d)) VIRTUAL)",
+        f"CREATE TABLE {name}.given (id INT PRIMARY KEY, d DATE, w INT AS (WEEK(d, 3)) STORED)",
+    )
+
+    def findings() -> list[CheckResult]:
+        return [found for found in migration.check()["table_schema"] if "default_week_format" in found.message]
+
+    with globally(migration.upstream, default_week_format="3"), globally(migration.target, default_week_format="6"):
+        if migration.upstream.flavor == "mysql":
+            assert findings() == []  # the structure says which weeks
+            return
+        (found,) = findings()
+        assert found.state == "warning"
+        assert f"{name}.weeks" in found.message
+        assert f"{name}.given" not in found.message
+        put_right(migration.target, found.instruction.removesuffix(" (at the target)"))
+        assert findings() == []
+
+
+def test_expressions_that_backslashes_change_are_told(migration: Migration) -> None:
+    name = migration.schema
+    with globally(migration.upstream, sql_mode="'STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES'"):
+        migration.upstream.execute(
+            f"CREATE TABLE {name}.likes (id INT PRIMARY KEY, c VARCHAR(9), g INT AS (c LIKE 'a\\_b') STORED)",
+            f"CREATE TABLE {name}.texts (id INT PRIMARY KEY, c VARCHAR(9), g VARCHAR(20) AS (CONCAT(c, '\\')) VIRTUAL)",
+            f"CREATE TABLE {name}.checks (id INT PRIMARY KEY, c VARCHAR(9), CONSTRAINT {name} CHECK (c <> '\\'))",
+            f"CREATE TABLE {name}.named (id INT PRIMARY KEY, c VARCHAR(9) DEFAULT '\\',"
+            " g INT AS (c LIKE 'a|_b' ESCAPE '|'))",
+        )
+        found = [each for each in migration.check()["table_schema"] if "NO_BACKSLASH_ESCAPES" in each.message]
+    if migration.upstream.flavor != "mysql":
+        assert found == []  # it reads the expressions without the mode
+        return
+    (told,) = found
+    assert told.state == "warning"
+    assert "ESCAPE '|'" in told.instruction  # which the table has that is not named
+    assert all(f"{name}.{table}" in told.message for table in ("likes", "texts", "checks"))
+    assert f"{name}.named" not in told.message
+
+
 def test_a_filter_without_a_zone_is_evaluated_in_the_targets(migration: Migration) -> None:
     name = migration.schema
     migration.upstream.execute(f"CREATE TABLE {name}.f (id INT PRIMARY KEY, ts TIMESTAMP NULL)")

@@ -151,6 +151,46 @@ def test_expressions_are_computed_by_the_sources_modes_words_and_digits(twins: T
 
 
 @pytest.mark.ci_flavor("mysql")
+def test_weeks_are_counted_as_the_sources_server_counts_them(twins: Twins, flavor: Flavor) -> None:
+    """A MySQL writes into the structure which weeks the session has that makes the table."""
+    if flavor != "mysql":
+        pytest.skip("only VIRTUAL columns have them there, and each reader computes them anew")
+    with globally(twins.upstream, default_week_format="3"), globally(twins.target, default_week_format="6"):
+        twins.begin()
+        name = f"{twins.name}.weeks"
+        twins.upstream.execute(
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, d DATE, w INT AS (WEEK(d)) STORED, v INT AS (WEEK(d)) VIRTUAL,"
+            " UNIQUE KEY (v), KEY ((WEEK(d) + 1)), CHECK (WEEK(d) <> 1))",
+            # 3 counts the 53rd week of the year before, 6 and 0 the first one or none.
+            f"INSERT INTO {name} (id, d) VALUES (1, '2021-01-03'), (2, '2021-01-11')",
+            f"UPDATE {name} SET d = '2021-02-01' WHERE id = 2",
+        )
+        for task in twins.tasks.values():
+            twins.follow(task)
+    assert utc(twins.upstream, f"SELECT id, w, v FROM {name}") == [(1, 53, 53), (2, 5, 5)]
+    twins.demand_equal()
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_an_expression_with_an_escape_of_its_own_is_the_same_without_backslashes(twins: Twins) -> None:
+    """What `check-task` says to write where the source has NO_BACKSLASH_ESCAPES."""
+    modes = "'STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES'"
+    with globally(twins.upstream, sql_mode=modes), globally(twins.target, sql_mode="'STRICT_TRANS_TABLES'"):
+        twins.create(
+            "CREATE TABLE {}.escapes (id INT PRIMARY KEY, c VARCHAR(20), g INT AS (c LIKE 'a|_b' ESCAPE '|') STORED)"
+        )
+        twins.begin()
+        twins.upstream.execute(
+            f"INSERT INTO {twins.name}.escapes (id, c) VALUES (1, 'a_b'), (2, 'axb'), (3, 'a\\_b'), (4, 'a|_b')",
+            f"UPDATE {twins.name}.escapes SET c = 'a_b' WHERE id = 2",
+        )
+        for task in twins.tasks.values():
+            twins.follow(task)
+    assert [g for _, g in utc(twins.upstream, f"SELECT id, g FROM {twins.name}.escapes")] == [1, 1, 0, 0]
+    twins.demand_equal()
+
+
+@pytest.mark.ci_flavor("mysql")
 def test_what_a_session_of_another_zone_has_stored_is_compared(summer: Twins) -> None:
     name, task = summer.name, summer.tasks["sql"]
     summer.upstream.execute(
@@ -254,6 +294,38 @@ def test_the_way_out_of_a_key_or_check_that_a_session_of_another_zone_has_passed
     for table in ("met", "checked"):
         rows = f"SELECT id, ts FROM {{}}.{table}"
         assert utc(summer.target, rows.format(there)) == utc(summer.upstream, rows.format(name))
+
+
+@pytest.mark.parametrize("form", ["auto", "sql"])
+@pytest.mark.ci_flavor("mysql")
+def test_the_way_out_of_an_expression_that_another_mode_of_a_session_has_passed(
+    form: str, twins: Twins, flavor: Flavor
+) -> None:
+    mode = "STRICT_TRANS_TABLES,NO_UNSIGNED_SUBTRACTION"
+    computed = {"mysql": "m BIGINT AS (a - b) STORED", "mariadb": "CHECK (a - b < 5)"}[flavor]
+    twins.create(f"CREATE TABLE {{}}.minus (id INT PRIMARY KEY, a INT UNSIGNED, b INT UNSIGNED, {computed})")
+    twins.begin()
+    task, schema = twins.tasks[form], twins.by_sql if form == "sql" else twins.name
+    twins.upstream.execute(
+        f"INSERT INTO {twins.name}.minus (id, a, b) VALUES (1, 3, 2)",
+        f"SET SESSION sql_mode = '{mode}'",
+        f"FLUSH TABLES {twins.name}.minus",  # the server keeps how the first session that opens it computes
+        f"INSERT INTO {twins.name}.minus (id, a, b) VALUES (2, 1, 2)",
+        f"UPDATE {twins.name}.minus SET b = 4 WHERE id = 1",
+    )
+    error = refused(twins, task)
+    assert (error.name, error.server_errno) == ("row-expression-failed", 1690)
+    # Its words, one after the other.
+    written, stopped, flushed, started = (
+        error.workaround.index(words)
+        for words in ("`session: {sql_mode: ..}`", "stop-task", "FLUSH TABLES", "start-task")
+    )
+    assert written < stopped < flushed < started
+    task = task.model_copy(update={"target": task.target.model_copy(update={"session": {"sql_mode": mode}})})
+    twins.target.execute(f"FLUSH TABLES {schema}.minus")
+    twins.follow(task)
+    rows = "SELECT * FROM {}.minus"
+    assert utc(twins.target, rows.format(schema)) == utc(twins.upstream, rows.format(twins.name))
 
 
 @pytest.mark.parametrize("form", ["auto", "sql"])
