@@ -280,8 +280,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "dump-json-cut", 32926, "dump-unit", "upstream", "high",
         "the server cuts what it gives for JSON column {column} of {table}: a document, or the list of its values' "
         "types, is longer than its `max_allowed_packet`",
-        "raise `max_allowed_packet` at the source and resume the task; where it is the list, `json-types: text` under "
-        "`spark` leaves it out, in all tables (a DECIMAL becomes a DOUBLE, a date a string)",
+        "raise `max_allowed_packet` at the source and `dmctl resume-task`; where it is the list, `json-types: text` "
+        "under `spark` leaves it out, in all tables (a DECIMAL becomes a DOUBLE, a date a string): `dmctl stop-task` "
+        "and `dmctl start-task` with the changed file",
     ),
     ErrorKind(
         "json-types-disagree", 34920, "load-unit", "internal", "high",

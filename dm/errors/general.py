@@ -76,15 +76,17 @@ KINDS: tuple[ErrorKind, ...] = (
         "row-check-refused", 10904, "database", "not-set", "high",
         "a CHECK of the target's table refused a row: {statement}",
         "the cause names the CHECK. Where the source does not ask it, the target need not: `ALTER TABLE .. ALTER CHECK "
-        ".. NOT ENFORCED` (MySQL), `session: {{check_constraint_checks: 0}}` in `target-database` (MariaDB). If the "
-        "source asks it as well, check-task names what makes the two answers differ. Then resume the task",
+        ".. NOT ENFORCED` (MySQL), then `dmctl resume-task`; or `session: {{check_constraint_checks: 0}}` in "
+        "`target-database` (MariaDB): " + WITH_NEW_FILE + ". If the source asks it as well, check-task names what makes"
+        " the two answers differ",
     ),
     ErrorKind(
         "row-expression-failed", 10905, "database", "not-set", "high",
         "an expression of the target's table has no value for a row: {statement}",
         "the cause names the expression. The source's session had another sql_mode, most often with "
-        "NO_UNSIGNED_SUBTRACTION: write it as `session: {{sql_mode: ..}}` in `target-database`. A server keeps what it "
-        "knows of an open table, so run `FLUSH TABLES` for the table at the target; then resume the task",
+        "NO_UNSIGNED_SUBTRACTION: write it as `session: {{sql_mode: ..}}` in `target-database`. `dmctl stop-task`; then"
+        " `FLUSH TABLES` for the table at the target, since a server keeps what it knows of an open table; then `dmctl "
+        "start-task` with the changed file continues from here",
     ),
     ErrorKind(
         "row-value-refused", 10906, "database", "not-set", "high",

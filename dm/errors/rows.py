@@ -159,9 +159,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target already has a row with a key of this change: {statement}",
-        "the cause names key and value. Two sources that write the same key need different tables or keys; delete a "
-        "row that another writer left; `insert-mode: replace` in `syncers` lets the later row win; then resume the "
-        "task",
+        "the cause names key and value. Two sources that write the same key need different tables or keys. Delete a "
+        "row that another writer left, then `dmctl resume-task`; or `insert-mode: replace` in `syncers` lets the later "
+        "row win: " + WITH_NEW_FILE,
     ),
     ErrorKind(
         "target-table-missing",
@@ -211,8 +211,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "{table} computes values from TIMESTAMPs, which depend on the time zone, and the target has no name for the"
         " zone in which the source computes them ({zone})",
         "load the zones (`mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql` at a MySQL or MariaDB; a TiDB"
-        " takes them from the directory /usr/share/zoneinfo of each tidb-server's host: install tzdata there). If the"
-        " source's `time_zone` is SYSTEM, write its zone as `timezone` in the task file. Then `dmctl resume-task`",
+        " takes them from the directory /usr/share/zoneinfo of each tidb-server's host: install tzdata there),"
+        " then `dmctl resume-task`. Or, if the source's `time_zone` is SYSTEM, write its zone as `timezone` in the task"
+        " file: " + WITH_NEW_FILE,
     ),
     ErrorKind(
         "computed-value-differs",
@@ -240,8 +241,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "two rows of the source have the same unique key {index} of {table}, which the target computes",
         "a session of the source with another time_zone or sql_mode than its server has computed another key;"
         " check-task names what such keys depend on. Where all applications of the source set one time_zone, write it"
-        " as `application-time-zone` of the source under `mysql-instances` in the task file. Else at the target `ALTER"
-        " TABLE {table} DROP INDEX {index}`, and add it without UNIQUE if it is needed; then `dmctl resume-task`",
+        " as `application-time-zone` of the source under `mysql-instances` in the task file: " + WITH_NEW_FILE + "."
+        " Else at the target `ALTER TABLE {table} DROP INDEX {index}`, and add it without UNIQUE if it is needed; then"
+        " `dmctl resume-task`",
     ),
     ErrorKind(
         "own-key-met",

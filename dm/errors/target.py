@@ -1,6 +1,6 @@
 """Errors of the target's sessions: reached or not, their limits, what they are set to."""
 
-from dm.errors.kind import ErrorKind
+from dm.errors.kind import WITH_NEW_FILE, ErrorKind
 
 KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
@@ -53,8 +53,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "TiDB takes no row, statement or transaction of that size: {statement}",
-        "raise {limit} at the target, then `dmctl resume-task`; smaller batches (`batch` of `syncers`) help where it is"
-        " not one row or one statement of the source that is so large",
+        "raise {limit} at the target, then `dmctl resume-task`; smaller batches (`batch` in `syncers`) help where it is"
+        " not one row or one statement of the source that is so large: " + WITH_NEW_FILE,
     ),
     ErrorKind(
         "time-zone-unknown",

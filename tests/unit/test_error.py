@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from string import Formatter
 
@@ -77,3 +78,20 @@ def test_every_error_has_the_details_that_its_texts_name() -> None:
                 incomplete.append(f"{path}:{line}: {name} without {missing}")
     assert not incomplete
     assert errors > 400
+
+
+# Keys and blocks of a task's file, as a way out names the place of what is to be written.
+_IN_THE_FILE = re.compile(
+    r"in the task file|(?:in|under) `(?:syncers|loaders|mydumpers|target-database|mysql-instances|spark)`"
+)
+_STARTS = re.compile(r"start-task|start (?:it|the task)|update-task")
+
+
+def test_a_way_out_through_the_task_file_says_how_the_task_gets_it() -> None:
+    """`resume-task` goes on with the file that the task was started with."""
+    found = [
+        f"{kind.code} {kind.name}"
+        for kind in CATALOGUE.values()
+        if "resume" in kind.workaround and _IN_THE_FILE.search(kind.workaround) and not _STARTS.search(kind.workaround)
+    ]
+    assert found == []
