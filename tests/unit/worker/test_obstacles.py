@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import httpx
 import pytest
 
+from dm.downstream.connection import TargetConnection
+from dm.downstream.session_lock import words_while_asking
+from dm.mysql.dialect import dialect, flavor_of
 from dm.verbs.sources import ShowSources
 from tests.unit.worker.home import TestHome, home, until
 
@@ -91,6 +96,17 @@ def test_a_load_says_why_its_relay_does_not_receive(one: TestHome) -> None:
     assert f"load on one: {waits}" in started.err
     assert f"load on one: {waits}" in one.said("query-status", "load").out
     assert 'dm_relay_source_answers{source_id="one"} 0.0' in scraped(one)
+
+
+def test_a_load_that_asks_a_cluster_for_its_sessions_says_so(one: TestHome) -> None:
+    """Where a firewall is in between, each question takes its whole limit, and nothing is loaded meanwhile."""
+    tidb = dialect(flavor_of("8.0.11-TiDB-v8.5.1"))
+    words = words_while_asking(cast(TargetConnection, SimpleNamespace(dialect=tidb, address="127.0.0.1:4000")))
+    one.script("load", Load={"says": {"waiting": words}})
+    one.ok("start-task", one.task("load", "full"))
+    until(lambda: one.subtask("load")["load"]["waiting"])
+    assert f"load on one: waits: {words}" in one.said("query-status", "load").out
+    assert "status ports" in words
 
 
 @pytest.mark.parametrize(("role", "side"), [("source", "sourceAnswers"), ("target", "targetAnswers")])
