@@ -144,7 +144,7 @@ class Factories:
         config = payload.subtasks[0]
         spark = self._provider(config, payload.scratch, _COMPARING)
         unit = DiffUnit(payload.subtasks, payload.options, spark, directory=payload.directory, relays=payload.relays)
-        return unit.keep_pace(bulk_pace(payload.subtasks, payload.scratch.parent, reads=True))
+        return unit.among(payload.others).keep_pace(bulk_pace(payload.subtasks, payload.scratch.parent, reads=True))
 
     def flashback(self, wire: Mapping[str, JSON]) -> Unit:
         """The statements that take back a stretch of a task's relays."""

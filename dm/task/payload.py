@@ -179,6 +179,7 @@ class DiffPayload(Payload):
     scratch: Path  # where its Spark session writes
     directory: Path  # where comparisons of the task keep what is done
     relays: Mapping[str, Path] = field(default_factory=dict)  # by source, of those that have one
+    others: tuple[SubtaskConfig, ...] = ()  # that may have rows at the target, where statements are written
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,9 @@ def diff_lines(answer: Answer) -> list[str]:
         if table.get("wholeBecause"):
             found.append(f"  all rows were compared: {table['wholeBecause']}")
         found += [f"  no statement for some rows: {why}" for why in table["withoutFix"]]
+        if table.get("keptRows"):
+            rows = counted(table["keptRows"], "row")
+            found.append(f"  {rows} only at the target: DELETE as a comment, since {table['keptBecause']}")
         if table["fixSql"]:
             found.append(f"  fix: {table['fixSql']}")
     if answer.get("notRecorded"):

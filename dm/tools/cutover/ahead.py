@@ -15,7 +15,7 @@ from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, connect, fetch
 from dm.text import counted
 from dm.tools.cutover.findings import Finding
-from dm.tools.diff.planner import why_not_compared
+from dm.tools.diff.kept_rows import why_not_compared
 
 
 def proof_findings(

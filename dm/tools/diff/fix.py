@@ -19,6 +19,9 @@ among the differences, and is written, too. With `--where` it may not be, so REP
 stops the statement. The session sets foreign_key_checks = 0, which keeps rows that refer to a replaced row.
 
 Deletions come first: a surplus row may hold a unique value that a missing row needs.
+
+Where rows that no source has may be meant to stay (`dm.tools.diff.kept_rows`), their DELETEs are comments, and there is
+no REPLACE, which could remove such a row.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -69,6 +72,8 @@ class Fix:
     updates: tuple[bytes, ...] = ()
     insertions: tuple[bytes, ...] = ()
     impossible: str = ""  # why there is no statement
+    kept: tuple[bytes, ...] = ()  # deletions that are not to be executed, since the row may be meant to stay
+    why_kept: str = ""
 
     @property
     def statements(self) -> tuple[bytes, ...]:
@@ -105,7 +110,7 @@ def _fix_of(
         if not table.keyed:
             return _counted(table, ours, missing, extra)
         if ours is None:
-            return Fix() if theirs is None else Fix(deletions=(_deletion(table, theirs),))
+            return Fix() if theirs is None else _surplus(table, _deletion(table, theirs))
         if theirs is not None:
             return _changed(table, *ours, theirs)
         return Fix(impossible=_NOT_WHOLE) if table.unread else Fix(insertions=(_insertion(table, *ours),))
@@ -118,15 +123,20 @@ def _counted(
 ) -> Fix:
     if table.filtered or not table.whole:
         return Fix(impossible=_FILTERED if table.filtered else _NOT_KNOWN)
-    deletions = list[bytes]()
+    fix = Fix()
     if extra:
         text = table.target.text
         if text is None:
             return Fix(impossible=_NO_TEXT)
         condition = f"{has_text(text, next(iter(extra)))} LIMIT {extra.total()}"
-        deletions.append(f"DELETE FROM {table.target.name.sql} WHERE {condition}".encode())
+        fix = _surplus(table, f"DELETE FROM {table.target.name.sql} WHERE {condition}".encode())
     insertions = [] if ours is None else [_insertion(table, *ours)] * missing.total()
-    return Fix(deletions=tuple(deletions), insertions=tuple(insertions))
+    return replace(fix, insertions=tuple(insertions))
+
+
+def _surplus(table: ComparedTable, deletion: bytes) -> Fix:
+    """For rows that only the target has."""
+    return Fix(kept=(deletion,), why_kept=table.kept) if table.kept else Fix(deletions=(deletion,))
 
 
 def _changed(table: ComparedTable, side: TableAt, ours: Values, theirs: Values) -> Fix:
@@ -316,15 +326,16 @@ class FixFiles:
 
     def write(self, table: TableName, fixes: Sequence[Fix]) -> str:
         """Add statements, deletions first; gives the file, and nothing where there are none. Raises DMError."""
-        statements = in_order(fixes)
+        statements, comments = in_order(fixes), list(_comments(fixes))
         path = self._path(table)
-        if statements:
+        if statements or comments:
             begun = path in self._begun
             try:
                 if not begun:
                     path.unlink(missing_ok=True)
                 with path.open("ab") if begun else os.fdopen(create_new(path), "wb") as file:
                     file.write(b"" if begun else CLIENT_HEAD)
+                    file.writelines(comments)
                     file.writelines(part for each in statements for part in (each, b";\n"))
             except OSError as error:
                 raise _unwritable(path, error) from error
@@ -333,6 +344,17 @@ class FixFiles:
 
     def _path(self, table: TableName) -> Path:
         return self._directory / f"{_file_name(table)}.sql"
+
+
+def _comments(fixes: Sequence[Fix]) -> Iterator[bytes]:
+    """What is not executed, with the reason; a line end in a value begins a comment of its own."""
+    by_reason: dict[str, list[bytes]] = {}
+    for fix in fixes:
+        if fix.kept:
+            by_reason.setdefault(fix.why_kept, []).extend(fix.kept)
+    for why, deletions in by_reason.items():
+        for text in (f"Not deleted, since {why}".encode(), *(each + b";" for each in deletions)):
+            yield b"".join(b"-- " + line + b"\n" for line in text.split(b"\n"))
 
 
 def _unwritable(path: Path, error: OSError) -> DMError:

@@ -27,18 +27,16 @@ from dm.mysql.sql.context import SourceContext, version_number
 from dm.mysql.sql.literal import quoted
 from dm.rules import TableRules
 from dm.rules.router import PresentNames, Scattering
-from dm.rules.table_rules import RowEvent
 from dm.session.answers import reads_answers
 from dm.session.state import offsets_of, offsets_question
 from dm.sourcelog.upstream.connection import Connection, fetch, read_source_settings
 from dm.sourcelog.upstream.facts import list_tables, question_session, read_structure, row_session
 from dm.tools.diff.chunk import Chunk
+from dm.tools.diff.kept_rows import KeptRows, why_not_compared
 from dm.tools.diff.recent import Recent, RecentRows
 from dm.tools.diff.snapshot import TARGET_WORD, Snapshots, SnapshotStatements
 from dm.tools.diff.table import TARGET, ComparedTable, DiffSource, compared_table, role_at, shape_of, sorted_alike
 from dm.tools.errands import DiffRequest
-
-_EVENTS: tuple[RowEvent, ...] = ("insert", "update", "delete")
 
 
 @dataclass
@@ -80,8 +78,10 @@ class DiffPlanner:
         options: DiffRequest,
         stop: threading.Event,
         recent: Recent | None = None,
+        kept: KeptRows | None = None,
     ) -> None:
         self._subtasks = subtasks
+        self._kept = kept or KeptRows()
         self._recent = recent
         self._rules = [TableRules(subtask) for subtask in subtasks]
         self._options = options
@@ -176,6 +176,7 @@ class DiffPlanner:
         if not planned.compared.target.row:
             planned.skipped, planned.compared = "no column is on all sides", None
             return planned
+        planned.compared = replace(planned.compared, kept=self._kept.why(name))
         planned.basis = self._basis(planned.compared, [found, *(each.structure for each in read)])
         if cut:
             self._cut(servers, planned, origins)
@@ -343,14 +344,6 @@ def _values_of(scattering: Scattering, target: TableName) -> tuple[str, ...]:
     tables = scattering.tables
     exact = next((values for values, name in tables.items() if name == target), None)
     return exact or next(values for values, name in tables.items() if str(name).lower() == str(target).lower())
-
-
-def why_not_compared(rules: TableRules, table: TableName) -> str:
-    """Why the rows of a source's table need not be those of the target; empty where they have to be."""
-    if rules.filters_rows(table):
-        return f"an expression filter leaves out rows of {table}"
-    ignored = [event for event in _EVENTS if rules.row_event(table, event) == "ignore"]
-    return f"an event filter leaves out changes of {table} ({', '.join(ignored)})" if ignored else ""
 
 
 @reads_answers

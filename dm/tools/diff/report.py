@@ -8,6 +8,7 @@ from typing import Final, Generic, Literal, TypeVar, cast
 
 from dm.ident import TableName
 from dm.tools.diff.chunk import Chunk, ChunkOutcome
+from dm.tools.diff.fix import Fix
 from dm.tools.diff.recent import RecentRows
 from dm.tools.diff.versions import Difference
 from dm.unit import JSON
@@ -34,6 +35,8 @@ class TableReport:
     undecided_keys: list[str] = field(default_factory=list)  # of some of them
     undecided_why: str = ""
     not_fixed: list[str] = field(default_factory=list)  # why some difference has no statement
+    kept: int = 0  # rows that only the target has, and whose DELETE is a comment
+    why_kept: str = ""
     fix_file: str = ""
     rests: RecentRows | None = None  # on an earlier comparison: only these rows are compared
     whole_because: str = ""  # why all rows are, where that was not asked for
@@ -43,7 +46,15 @@ class TableReport:
         """All that was found about its rows."""
         self.source_rows = self.target_rows = self.done = self.differing = self.unsettled = self.undecided = 0
         self.shown, self.not_fixed, self.fix_file = [], [], ""
+        self.kept, self.why_kept = 0, ""
         self.undecided_keys, self.undecided_why = [], ""
+
+    def note(self, fix: Fix) -> None:
+        """Of a row that differs, what a person is told of its statements."""
+        if fix.impossible and fix.impossible not in self.not_fixed:
+            self.not_fixed.append(fix.impossible)
+        if fix.kept:
+            self.kept, self.why_kept = self.kept + 1, fix.why_kept
 
     @property
     def verdict(self) -> Verdict:
@@ -73,6 +84,7 @@ class TableReport:
                 "restsOn": None if self.rests is None else self.rests.to_json(),
                 "wholeBecause": self.whole_because, "digest": self.digest,
                 "fixSql": self.fix_file, "withoutFix": self.not_fixed,
+                "keptRows": self.kept, "keptBecause": self.why_kept,
             },
         )  # fmt: skip
 

@@ -117,6 +117,7 @@ class ComparedTable:
     unique: bool = False  # the target has unique keys besides the primary one
     stamped: tuple[str, ...] = ()  # columns of the target that an UPDATE sets by itself
     zoned: bool = False  # the target computes values of it in the zone of the session, and the sources are not at UTC
+    kept: str = ""  # why rows that no source has may be meant to stay (`dm.tools.diff.kept_rows`)
 
     @property
     def sides(self) -> Iterator[TableAt]:
@@ -127,7 +128,7 @@ class ComparedTable:
     @property
     def replaces(self) -> bool:
         """Whether rows are written by REPLACE: nothing is lost by it, and all that it removes is compared."""
-        return self.keyed and self.unique and self.whole and not self.filtered
+        return self.keyed and self.unique and self.whole and not self.filtered and not self.kept
 
     @property
     def computed_by_servers(self) -> bool:

@@ -36,6 +36,7 @@ from dm.spark.session import SparkProvider, warm_up
 from dm.tools.diff.chunk import WORDED, Chunk, ChunkComparer, ChunkOutcome
 from dm.tools.diff.done_chunks import Beginning, DoneChunks, EqualChunk, chunk_name
 from dm.tools.diff.fix import Fixes, FixFiles
+from dm.tools.diff.kept_rows import read_kept_rows
 from dm.tools.diff.planner import DiffPlanner, PlannedTable
 from dm.tools.diff.recent import Recent
 from dm.tools.diff.report import DiffReport, Found, Suspects, TableReport
@@ -100,6 +101,7 @@ class DiffUnit:
         self._clock = clock or SystemClock()
         self.report = DiffReport()
         self._pace: BulkPace | None = None
+        self._others: Sequence[SubtaskConfig] = ()
         self._began = 0.0
         self._directory = directory
         self._relays = relays or {}
@@ -116,6 +118,11 @@ class DiffUnit:
         self._pace, most = pace, pace.rows_per_second
         if most is not None and most < self._options.rows:
             self._options = replace(self._options, rows=most)
+        return self
+
+    def among(self, others: Sequence[SubtaskConfig]) -> Self:
+        """Have no statement delete rows that these may have at the target."""
+        self._others = others
         return self
 
     def mend(self, fixes: Fixes, only: frozenset[TableName], pace: BulkPace | None) -> Self:
@@ -148,7 +155,8 @@ class DiffUnit:
                 self._done.close(over=self.report.over)
 
     def _run(self, stop: threading.Event) -> None:
-        planner = DiffPlanner(self._subtasks, self._options, stop, self._recent(stop))
+        kept = read_kept_rows(self._subtasks, self._others) if self._options.fix_sql else None
+        planner = DiffPlanner(self._subtasks, self._options, stop, self._recent(stop), kept)
         tables = {planned.name: planned for planned in self._settled(planner, planner.plan(self._only), stop)}
         if self._options.sample:
             self._time_sample(planner, list(tables.values()), stop)
@@ -489,7 +497,6 @@ class DiffUnit:
         for each in unique.values():
             if each.worded and len(report.shown) < self._options.shown:
                 report.shown.append(each)
-            if each.fix.impossible and each.fix.impossible not in report.not_fixed:
-                report.not_fixed.append(each.fix.impossible)
+            report.note(each.fix)
         if self._fixes is not None and not (self._mends and report.structure):
             report.fix_file = self._fixes.write(report.name, [each.fix for each in unique.values()])

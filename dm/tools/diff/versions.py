@@ -39,7 +39,7 @@ class Difference:
     @property
     def size(self) -> int:
         """Bytes that it takes, roughly: statements and words have all values of a row."""
-        statements = set(self.fix.statements)  # a row that is missing twice has one of them twice
+        statements = {*self.fix.statements, *self.fix.kept}  # a row that is missing twice has one of them twice
         words = [word for side in (self.source, self.target) if side for pair in side.items() for word in pair]
         return ROW_COST + sum(map(len, statements)) + sum(map(len, words))
 

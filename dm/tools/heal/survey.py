@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,7 +23,6 @@ from dm.downstream.connection import TargetConnection
 from dm.dumper.structures import Settled, TargetKeys
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.dialect import dialect
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
@@ -34,8 +32,9 @@ from dm.progress.tables import SubtaskKey, existing_tables
 from dm.rules.router import PresentNames
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.upstream.connection import Connection
-from dm.sourcelog.upstream.facts import ServerFacts, list_tables, question_session
-from dm.tools.diff.planner import DiffPlanner, PlannedTable, why_not_compared
+from dm.sourcelog.upstream.facts import ServerFacts, list_tables
+from dm.tools.diff.kept_rows import ComparedOrigins, kept_by_filters, why_not_compared
+from dm.tools.diff.planner import DiffPlanner, PlannedTable
 from dm.tools.errands import DiffRequest, HealRequest
 
 _ANEW: Final = "`dmctl stop-task {task}` and `dmctl start-task --remove-meta` load all of the task's tables"
@@ -45,7 +44,6 @@ _REPLACED: Final = (
     " may take the place of another's"
 )
 _MISSING: Final = "the target has no such table"
-_KEPT: Final = "the target may have rows that no source has any more, and that are to stay there"
 
 
 @dataclass
@@ -109,8 +107,8 @@ def demand_suited(
     for name in wanted:
         if why := why_not_compared(rules, name):
             raise DMError("heal-unsuited", task=subtask.task, why=why, way=anew)
-    if kept := rules.keeps_rows(replaces=dialect(facts.flavor, facts.version).replaces_objects):
-        raise DMError("heal-unsuited", task=subtask.task, why=f"{kept}: {_KEPT}", way=anew)
+    if why := kept_by_filters(rules, facts):
+        raise DMError("heal-unsuited", task=subtask.task, why=why, way=anew)
     ghosts = [name for name in there if rules.online.kind(name) == "ghost" and rules.followed(name)]
     if ghosts:
         why = f"an online schema change is under way ({', '.join(map(str, ghosts))})"
@@ -129,52 +127,23 @@ def demand_unshared(
 ) -> None:
     """Raise DMError where a table of the target has rows of a source or of a task that is not healed, too.
 
-    No source that is healed has these rows, so a heal would delete them. Rows that another task has of the very tables
-    that are healed are the same rows.
+    No source that is healed has these rows, so a heal would delete them.
     """
-    ours, targets = dict[tuple[str, TableName], tuple[str, str]](), dict[tuple[str, str], str]()
-    for subtask, source in healed:
-        rules = TableRules(subtask)
-        for name in filter(rules.wanted, list_tables(source)):
-            to = ours[subtask.source_id, name] = _folded(rules.route(name))
-            targets.setdefault(to, f"{name} of {subtask.source_id}")
-    task = healed[0][0].task
+    own, task = ComparedOrigins((each, list_tables(source)) for each, source in healed), healed[0][0].task
     for other in request.others:
-        if other.task != task and not _writes_there(other, healed[0][0], target):
-            continue
-        rules = TableRules(other)
-        with closing(question_session(other.source.endpoint)) as connection:
-            there = [name for name in list_tables(connection) if rules.wanted(name)]
-        for name, to in ((each, to) for each in there for to in rules.destinations(each)):
-            if _folded(to) not in targets or ours.get((other.source_id, name)) == _folded(to):
-                continue
-            whose, way = (
-                other.source_id,
-                (
-                    f"`dmctl heal {task}` without `--source` heals all sources that the task is on; if it is not on"
-                    f" {other.source_id} any more, `dmctl start-task <file> -s {other.source_id}` first, and"
-                    f" `dmctl pause-task {task}`"
-                ),
+        for found in own.tables_of(other, healed[0][0], target):
+            source = other.source_id
+            way = (
+                f"`dmctl heal {task}` without `--source` heals all sources that the task is on; if it is not on"
+                f" {source} any more, `dmctl start-task <file> -s {source}` first, and `dmctl pause-task {task}`"
             )
             if other.task != task:
-                whose = f"task {other.task} on {other.source_id}"
                 way = f"have one task migrate all that goes into the table; or: {_ANEW.format(task=task)}"
-            why = f"{to} has rows of {whose}, too ({name}): nothing tells which are those of {targets[_folded(to)]}"
+            why = (
+                f"{found.target} has rows of {found.whose(task)}, too ({found.name}): nothing tells which are those of"
+                f" {found.beside}"
+            )
             raise DMError("heal-unsuited", task=task, why=why, way=way)
-
-
-def _writes_there(other: SubtaskConfig, subtask: SubtaskConfig, target: TargetConnection) -> bool:
-    """Whether another task has its rows at the same target, which may have several addresses."""
-    if other.mode == "dump":
-        return False
-    there, here = other.target, subtask.target
-    if (there.host.lower(), there.port) == (here.host.lower(), here.port):
-        return True
-    return bool(existing_tables(target, SubtaskKey(other.meta_schema, other.task, other.source_id)))
-
-
-def _folded(table: TableName) -> tuple[str, str]:
-    return table.schema.lower(), table.table.lower()
 
 
 def survey(request: HealRequest, sources: Sequence[Surveyed]) -> list[HealSurvey]:

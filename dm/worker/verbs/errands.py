@@ -5,7 +5,7 @@ They answer with a number, by which a person asks how far it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -24,9 +24,11 @@ from dm.tools.errands import (
 )
 from dm.unit import JSON, UnitName
 from dm.verbs.errands import Diff, Flashback, Heal, Replay, RunStatus, StopRun
-from dm.worker.configuration import sources_of, syncs
+from dm.worker.configuration import ConfigReader, sources_of, syncs
 from dm.worker.errands import Errands
 from dm.worker.job import Job
+from dm.worker.loop import Loop
+from dm.worker.supervisor import Supervisor
 from dm.worker.verbs.updates import demand_unvalidated
 from dm.worker.work import Answer, VerbWork, does
 
@@ -83,7 +85,9 @@ class ErrandVerbs(VerbWork):
             asked.shown, asked.memory << 20, asked.resume, asked.snapshots, follows, asked.recent,
         )  # fmt: skip
         relays = self._loop.call(lambda: self._supervisor.relays(config.source_ids)) if asked.recent else {}
-        payload = DiffPayload(tuple(subtasks), options, work / f".diff-{number}", work / ".diff", relays)
+        own = {(config.name, source) for source in config.source_ids}
+        others = _others(self._loop, self._supervisor, self._read, own) if asked.fix_sql else ()
+        payload = DiffPayload(tuple(subtasks), options, work / f".diff-{number}", work / ".diff", relays, others)
         with self._exclusion.tasks(config.name):
             self._errands.begin(number, config.name, "Diff", payload.to_wire())
         return {"number": number, "task": config.name, "behind": behind}
@@ -180,32 +184,15 @@ class HealVerbs(VerbWork):
         self._means.cut_overs.demand_not_held(task)
         number, work = self._errands.number(), self._supervisor.home.work / task
         request, rests = self._loop.call(lambda: self._request(asked, work))
-        request = replace(request, others=(*request.others, *self._of_other_tasks(task)))
+        own = {pair for pair in self._supervisor.registry.subtasks() if pair[0] == task}
+        others = _others(self._loop, self._supervisor, self._read, own)
+        request = replace(request, others=(*request.others, *others))
         for other in (name for name in ("Heal", "Replay") if self._errands.running(task, name)):
             raise DMError("heal-running" if other == "Heal" else "replay-running", task=task)
         demand_unvalidated(self._loop, self._supervisor, task, [each.subtask.source_id for each in request.healed])
         # A source can't be called like this directory.
         self._errands.begin(number, task, "Heal", HealPayload(request, work / f".heal-{number}").to_wire())
         return {"number": number, "task": task, "restingRelays": rests}
-
-    def _of_other_tasks(self, task: str) -> list[SubtaskConfig]:
-        """All other tasks that are registered, also by other members; raises DMError where one can't be understood."""
-        supervisor, registry = self._supervisor, self._supervisor.registry
-        known = self._loop.call(lambda: {name: source.config for name, source in supervisor.sources.items()})
-        understood = {name: config for name, config in known.items() if isinstance(config, SourceConfig)}
-        sources = dict[str, list[str]]()
-        for name, source in registry.subtasks():
-            if name == task:
-                continue
-            config = known.get(source, DMError("source-unknown", source=source))
-            if isinstance(config, DMError):
-                raise config
-            sources.setdefault(name, []).append(source)
-        found, files = list[SubtaskConfig](), registry.tasks()
-        for name, there in ((name, there) for name, there in sources.items() if name in files):  # else it has ended
-            other = self._read.task(files[name], understood)[0]
-            found += [other.subtask(source, understood) for source in there if source in other.source_ids]
-        return found
 
     def _request(self, asked: Heal, work: Path) -> tuple[HealRequest, list[JSON]]:
         """What is to be done, and the sources whose relays rest; a source without a subtask is one of the others."""
@@ -237,6 +224,28 @@ class HealVerbs(VerbWork):
             asked.dry_run, asked.recreate, asked.rows, asked.threads,
         )  # fmt: skip
         return request, rests
+
+
+def _others(
+    loop: Loop, supervisor: Supervisor, read: ConfigReader, own: Collection[tuple[str, str]]
+) -> tuple[SubtaskConfig, ...]:
+    """All other subtasks that are registered, also by other members; raises DMError where one can't be understood."""
+    registry = supervisor.registry
+    known = loop.call(lambda: {name: source.config for name, source in supervisor.sources.items()})
+    understood = {name: config for name, config in known.items() if isinstance(config, SourceConfig)}
+    sources = dict[str, list[str]]()
+    for name, source in registry.subtasks():
+        if (name, source) in own:
+            continue
+        config = known.get(source, DMError("source-unknown", source=source))
+        if isinstance(config, DMError):
+            raise config
+        sources.setdefault(name, []).append(source)
+    found, files = list[SubtaskConfig](), registry.tasks()
+    for name, there in ((name, there) for name, there in sources.items() if name in files):  # else it has ended
+        other = read.task(files[name], understood)[0]
+        found += [other.subtask(source, understood) for source in there if source in other.source_ids]
+    return tuple(found)
 
 
 def with_errands(errands: Errands, task: str, answer: Answer) -> Answer:

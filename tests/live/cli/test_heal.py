@@ -100,6 +100,12 @@ def test_all_sources_of_a_task_are_healed_by_one_command(
         daemon.must("start-task", "more.yaml")
         refused = daemon.said("heal", "merging")
         assert (refused.status, f"{name}.merged has rows of task more on s" in refused.err) == (1, True), refused
+        target.execute(f"INSERT INTO {name}.merged VALUES (99)")
+        compared = daemon.said("diff", "merging", "--fix-sql", str(tmp_path / "fixes"))
+        assert f"1 row only at the target: DELETE as a comment, since {name}.more of task more on s" in compared.out
+        written = (tmp_path / "fixes" / f"{name}.merged.sql").read_text()
+        assert f"\n-- DELETE FROM `{name}`.`merged` WHERE `id` = 99;" in written
+        target.execute(f"DELETE FROM {name}.merged WHERE id = 99")
         daemon.must("stop-task", "more")
         said = daemon.must("heal", "merging")
         assert alike(said.out) == [

@@ -92,6 +92,14 @@ def test_a_row_is_shown_with_each_value_once() -> None:
     ]
 
 
+def test_rows_that_are_not_deleted_since_they_may_be_meant_to_stay() -> None:
+    found = told("different", differingRows=2, keptRows=2, keptBecause="task more on s1 has rows there", fixSql="/f")
+    assert found[2:-1] == [
+        "  2 rows only at the target: DELETE as a comment, since task more on s1 has rows there",
+        "  fix: /f",
+    ]
+
+
 def test_what_was_not_compared() -> None:
     assert told("not compared", notCompared="an event filter")[0] == "s.t: not compared: an event filter"
     assert told("not compared", unsettledRows=2)[1] == "  2 rows changed each time they were looked at"

@@ -47,7 +47,9 @@ def subtask() -> SubtaskConfig:
             lambda config, start=start: ValidatorPayload(config, None, HERE, HERE, start)
             for start in (None, PLACE, MARIADB)
         ),
-        lambda config: DiffPayload((config, config), DiffRequest(("a.b",), rows=7, resume=True), HERE, HERE),
+        lambda config: DiffPayload(
+            (config, config), DiffRequest(("a.b",), rows=7, resume=True), HERE, HERE, {}, (config,)
+        ),
         lambda config: FlashbackPayload((RelayedSubtask(config, HERE),), FlashbackRequest("b", tables=("a.b",)), HERE),
         lambda config: ReplayPayload(ReplayRequest(config, HERE, HERE, HERE, "end", cancel=True), HERE),
     ],

@@ -292,3 +292,23 @@ def test_a_column_that_one_side_lacks_is_left_out_unless_its_value_is_known() ->
         found = compared_table(TARGET, theirs, "mysql", [origin], frozenset(), json_types=False)
         assert [part.label for part in found.origins[0].row] == labels
     assert found.origins[0].row[1].read == "_utf8mb4 'one'"
+
+
+def test_a_row_that_may_be_meant_to_stay_is_not_deleted() -> None:
+    kept = replace(table(("id",)), kept="another task has rows there")
+    assert fix_of(kept, None, ROW, NONE, Counter([b"x"])) == Fix(
+        kept=(b"DELETE FROM `t`.`orders` WHERE `id` = 7",), why_kept="another task has rows there"
+    )
+    keyless = replace(table(()), kept="so it is")
+    text = text_of(keyless.target.row, ROW)
+    fix = fix_of(keyless, None, ROW, NONE, Counter({text: 2}))
+    assert (fix.statements, len(fix.kept), fix.kept[0].endswith(b" LIMIT 2")) == ((), 1, True)
+    fix = fix_of(keyless, (keyless.origins[0], ROW), None, Counter({text: 1}), NONE)
+    assert (len(fix.insertions), fix.kept) == (1, ())
+
+
+def test_nothing_is_replaced_where_rows_may_be_meant_to_stay() -> None:
+    unique = table(("id",), indexes=frozenset({"UNIQUE PRIMARY (`id`)", "UNIQUE u (`d`)"}))
+    assert changed(unique, d=b"0.2").insertions[0].startswith(b"REPLACE")
+    fix = changed(replace(unique, kept="another task has rows there"), d=b"0.2")
+    assert fix == Fix(updates=(b"UPDATE `t`.`orders` SET `d` = '0.1' WHERE `id` = 7",))

@@ -31,6 +31,18 @@ def test_deletions_come_first_and_nothing_is_left_of_an_earlier_comparison(tmp_p
         assert Path(path).exists(), "this table is not looked at"
 
 
+def test_what_is_not_executed_is_a_comment_with_its_reason(tmp_path: Path) -> None:
+    files = FixFiles(tmp_path)
+    with files.held():
+        files.begin([TABLE])
+        kept = [Fix(kept=(each,), why_kept="so it is") for each in (b"DELETE 1", b"DELETE 'a\nDROP TABLE b'")]
+        path = files.write(TABLE, kept)
+        assert files.write(TABLE, [Fix(deletions=(b"DELETE 2",))]) == path
+    lines = Path(path).read_text().splitlines()
+    begin = lines.index("-- Not deleted, since so it is")
+    assert lines[begin + 1 :] == ["-- DELETE 1;", "-- DELETE 'a", "-- DROP TABLE b';", "DELETE 2;"]
+
+
 def test_a_directory_is_of_one_comparison_at_a_time(tmp_path: Path) -> None:
     with FixFiles(tmp_path).held():
         with pytest.raises(DMError) as caught, FixFiles(tmp_path).held():
