@@ -14,7 +14,7 @@ Within one rule the order of `events` does count: the first entry that speaks of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -34,6 +34,22 @@ _REMOVING: Final = (  # rows of a table, or a table from those that the rules le
     "drop table partition", "exchange table partition",
 )  # fmt: skip
 _REPLACING: Final = ("create table", "create database", _ALTER)  # CREATE OR REPLACE, CONVERT PARTITION .. TO TABLE
+# Statements that remove no rows, by their first words; of those without a second one, all.
+_HARMLESS: Final[Mapping[str, frozenset[str]]] = {
+    "create": frozenset(
+        ("database", "event", "fulltext", "function", "index", "procedure", "role", "schema", "server", "spatial",
+         "table", "trigger", "unique", "user", "view", "definer")
+    ),
+    "drop": frozenset(("event", "function", "index", "procedure", "role", "server", "trigger", "user", "view")),
+    "alter": frozenset(("event", "function", "procedure", "server", "user", "view")),
+    "grant": frozenset(),
+    "revoke": frozenset(),
+}  # fmt: skip
+_WORDS: Final = r"(?:[A-Za-z]+|\((?:\?:)?[A-Za-z]+(?:\|[A-Za-z]+)*\))"
+# Text that begins with certain words whatever follows: there is no other alternative, and no word may be left out.
+_HEAD: Final = re.compile(
+    rf"(?:\(\?i\))?\^(?P<first>{_WORDS})(?:(?:\\s| )\+?(?P<second>{_WORDS}))?(?![*+?{{])(?!.*(?:\||\(\?)).*", re.DOTALL
+)
 _OF_ALTER: Final = {"rename table", _ALTER} | {name for name in _REMOVING if name.endswith("partition")}
 
 
@@ -88,7 +104,8 @@ class EventFilter:
         """By which rule the target may keep rows that a statement has removed at the source; empty where by none.
 
         All rules count, also those of tables that the source has no more. One with a `sql-pattern` may have left out
-        any statement. `replaces`: whether the source has MariaDB's statements that remove rows.
+        any statement, but where each pattern wants a beginning that no statement has which removes rows. `replaces`:
+        whether the source has MariaDB's statements that do.
         """
         for each in self._rules:
             name = each.rule.name or each.rule.schema_pattern
@@ -97,9 +114,31 @@ class EventFilter:
             for event in (*_REMOVING, *(_REPLACING if replaces else ())):
                 if each.objects(event, "", alters=event in _OF_ALTER):
                     return f"filter {name} leaves out `{event}`"
-            if each.statement is not None:
-                return f"filter {name} leaves out statements by their text (`sql-pattern`)"
+            rule = each.rule
+            for pattern in rule.sql_pattern:
+                if rule.action == "Do" or not _is_harmless(pattern, replaces=replaces):
+                    return f"filter {name} leaves out statements by their text (`sql-pattern` {pattern})"
         return ""
+
+
+def _is_harmless(pattern: str, *, replaces: bool) -> bool:
+    """Whether an expression matches only statements that remove no rows; False where that can't be told."""
+    head = _HEAD.fullmatch(pattern)
+    if head is None:
+        return False
+    seconds = _words(head["second"])
+    for first in _words(head["first"]):
+        harmless = _HARMLESS.get(first)
+        if harmless is None:
+            return False
+        every = not harmless or (first == "create" and not replaces)  # only CREATE OR REPLACE removes rows
+        if not every and not (seconds and harmless.issuperset(seconds)):
+            return False
+    return True
+
+
+def _words(group: str | None) -> list[str]:
+    return [] if group is None else re.findall("[a-z]+", group.lower())
 
 
 def _verdict(objecting: list[_Rule], event: str, name: object) -> Verdict:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from dm.config.rules import CLASSES, DDL_EVENTS, DML_EVENTS, INCOMPATIBLE_DDL_EVENTS
+from dm.config.rules import CLASSES, DDL_EVENTS, DML_EVENTS, INCOMPATIBLE_DDL_EVENTS, FilterRule
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.rules import TableRules
+from dm.rules.event_filter import EventFilter
 from tests.unit.rules.subtasks import filtered, subtask
 
 T = TableName("shop", "orders")
@@ -148,6 +151,10 @@ def test_every_event_has_one_class() -> None:
         ("events: [alter table], action: Ignore", "`rename table`"),
         ("events: [all dml, create table, truncate table], action: Do", "`drop table`"),
         ("sql-pattern: ['^TRUNCATE'], action: Ignore", "`sql-pattern`"),
+        ("sql-pattern: ['^DROP\\s+PROCEDURE', 'DROP\\s+TABLE'], action: Ignore", "`sql-pattern` DROP"),
+        ("sql-pattern: ['^CREATE\\s+PROCEDURE'], action: Do, events: [all]", "`sql-pattern`"),
+        ("sql-pattern: ['^CREATE'], action: Ignore", "of a MariaDB's text"),
+        ("sql-pattern: ['^DROP\\s+PROCEDURE', '^CREATE\\s+PROCEDURE'], action: Ignore", "of no server"),
         ("events: [create table], action: Ignore", "of a MariaDB"),
         ("events: [none dml, all], action: Do", "of no server"),
         ("events: [drop column, modify column, create index, all dml], action: Ignore", "of no server"),
@@ -159,7 +166,85 @@ def test_a_rule_that_leaves_out_what_removes_rows_keeps_them(rule: str, kept: st
     found = [rules.keeps_rows(replaces=replaces) for replaces in (False, True)]
     if kept == "of no server":
         assert found == ["", ""]
+    elif kept == "of a MariaDB's text":
+        assert found == ["", "filter r0 leaves out statements by their text (`sql-pattern` ^CREATE)"]
     elif kept == "of a MariaDB":
         assert found == ["", "filter r0 leaves out `create table`"]
     else:
         assert all(kept in each for each in found), found
+
+
+REMOVING = (
+    "DROP TABLE shop.t", "drop table if exists `t`, `u`", "DROP DATABASE shop", "DROP SCHEMA shop", "TRUNCATE shop.t",
+    "TRUNCATE TABLE shop.t", "RENAME TABLE t TO u", "ALTER TABLE t RENAME TO u", "ALTER TABLE t ADD c INT, RENAME u",
+    "ALTER TABLE t DROP PARTITION p", "ALTER TABLE t TRUNCATE PARTITION p", "DELETE FROM t", "REPLACE t VALUES (1)",
+    "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u", "/* one */ DROP TABLE t", "UPDATE t SET id = 1",
+)  # fmt: skip
+REPLACING = (
+    "CREATE OR REPLACE TABLE t (i INT)",
+    "CREATE OR REPLACE DATABASE shop",
+    "create  or replace table t",
+)
+HARMLESS = r"""
+^DROP\s+PROCEDURE
+(?i)^create\s+trigger\b
+^GRANT
+^(CREATE|DROP|ALTER)\s+(EVENT|PROCEDURE)
+^DROP VIEW
+^CREATE\s+(?:UNIQUE|FULLTEXT)
+^CREATE +INDEX[\s\S]*FANCY
+^REVOKE.*
+^CREATE TABLE `x
+"""
+UNCERTAIN = r"""
+DROP PROCEDURE
+^DROP\s+PROCEDURE|TABLE
+^DROP\s+(PROCEDURE|TABLE)
+^DROP\s*PROCEDURE
+^DROP
+^DROP\s+(PROCEDURE)?
+^(DROP\s+PROCEDURE)?
+^ALTER\s+TABLE\s+t\s+ADD COLUMN
+(?m)^GRANT
+^\s*GRANT
+^DROP\s+.*PROCEDURE
+^DROP\s+PROCEDURE{0}
+^GRANT?
+^(GRANT)*
+^DROP\s+VIEW*
+^RENAME USER
+.*
+^(GRANT|TRUNCATE)
+^DROP DATABASES?
+^DROP\s+[A-Z]+
+^GRANT|^DROP
+^DROP\x20PROCEDURE
+^TRUNC
+"""
+
+
+@pytest.mark.parametrize("pattern", HARMLESS.split("\n")[1:-1])
+def test_a_pattern_of_statements_that_remove_no_rows_keeps_none(pattern: str) -> None:
+    rules = filtered(f"schema-pattern: '*', sql-pattern: ['{pattern}'], action: Ignore")
+    assert [rules.keeps_rows(replaces=replaces) for replaces in (False, True)] == ["", ""]
+    assert not any(rules.sql_pattern_ignores(statement) for statement in REMOVING + REPLACING)
+
+
+@pytest.mark.parametrize("pattern", UNCERTAIN.split("\n")[1:-1])
+def test_a_pattern_that_may_match_what_removes_rows_keeps_them(pattern: str) -> None:
+    rules = filtered(f"schema-pattern: '*', sql-pattern: ['{pattern}'], action: Ignore")
+    assert all(rules.keeps_rows(replaces=replaces) for replaces in (False, True))
+
+
+@settings(max_examples=300, deadline=None)
+@given(pattern=st.text(alphabet="^(|)?:*+{}1\\s .ADEGNOPRTVWIabl", max_size=16))
+def test_what_is_said_to_remove_no_rows_matches_nothing_that_does(pattern: str) -> None:
+    for text in (pattern, f"^DROP {pattern}", f"^GRANT{pattern}", f"^CREATE INDEX{pattern}"):
+        try:
+            found = FilterRule(schema_pattern="*", sql_pattern=(text,), action="Ignore")
+            rules = EventFilter([found], case_sensitive=False)
+        except (ValueError, DMError):
+            continue  # no expression
+        for replaces, statements in ((False, REMOVING), (True, REMOVING + REPLACING)):
+            if not rules.keeps_rows(replaces=replaces):
+                assert not any(map(rules.ignores_text, statements)), text
