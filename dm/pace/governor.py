@@ -67,18 +67,26 @@ class Governor:
         """Whether there is any limit; a look at memory."""
         return self._shared.limited
 
+    @property
+    def lets_whole_batches(self) -> bool:
+        """Whether no limit depends on how much is written at once; a replica is late by all of a transaction."""
+        return self._shared.config.replica_lag is None
+
     def ask(self, rows: int, size: int, stop: threading.Event) -> bool:
         """Wait until so much may be done; False when the stop came first."""
-        while seconds := self._shared.take(rows, size):
+        return self.ask_first([(rows, size)], stop) > 0
+
+    def ask_first(self, pieces: Sequence[tuple[int, int]], stop: threading.Event) -> int:
+        """Wait until the first of these pieces of work may be done, by rows and bytes; how many, 0 after the stop."""
+        while True:
+            taken, seconds = self._shared.take_first(pieces)
             self._asked = self._clock.monotonic()
             if self._shared.measured:
                 self._measure()
+            if taken:
+                return taken
             if self._clock.wait(stop, seconds):
-                return False
-        self._asked = self._clock.monotonic()
-        if self._shared.measured:
-            self._measure()
-        return True
+                return 0
 
     @contextmanager
     def for_others(self) -> Iterator[None]:

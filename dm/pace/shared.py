@@ -13,7 +13,8 @@ Invariants:
 - An asker waits while there is a reason to hold, or a debt. It asks again within `LONGEST_WAIT`, so a change takes
   effect within that time.
 - A limit that must be measured holds everybody until it was measured, also when the measuring process was killed.
-- With a limit of a replica's delay, no more bytes are let through between two measurements than the first one allows.
+- With a limit of a replica's delay, no more bytes are let through between two measurements than the first one allows,
+  but for the last piece, which can't be divided: a transaction of the source, or a statement of a load.
 - Without limits, asking costs a look at one byte of memory.
 
 Seconds are the system's monotonic clock, which all processes of a machine share; it begins anew with the machine.
@@ -29,7 +30,7 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -158,22 +159,33 @@ class SharedPace:
 
     def take(self, rows: int, size: int) -> float:
         """Take so many rows and bytes; 0, or the seconds after which to ask again, and then nothing was taken."""
+        return self.take_first([(rows, size)])[1]
+
+    def take_first(self, pieces: Sequence[tuple[int, int]]) -> tuple[int, float]:
+        """Take rows and bytes of the first of these pieces; how many pieces, or 0 and the seconds to wait.
+
+        All of them, unless a replica's delay is limited: then as many as are allowed until the next measurement, at
+        least one.
+        """
         with self._locked():
             config, used, now = self.config, self._used(), self._clock.monotonic()
             self._refill(used, config, now)
             if config.measured and not _leads(used, now):
                 used.words = UNMEASURED
             wait = LONGEST_WAIT if used.words or _unseen(used, config) else _debt(used, config)
+            taken = 0
             if wait:
                 if now - used.noted < _STILL_WAITING:
                     used.held += now - used.noted
                 used.noted = now
             else:
+                taken = len(pieces) if config.replica_lag is None else _fitting(pieces, used.allowed)
+                rows, size = (sum(each) for each in zip(*pieces[:taken], strict=True))
                 used.rows -= rows
                 used.bytes -= size
                 used.allowed -= size
             self._put(used)
-            return min(wait, LONGEST_WAIT)
+            return taken, min(wait, LONGEST_WAIT)
 
     def lead(self, seconds: float) -> bool:
         """Whether this process is to measure, for so long; another one does meanwhile where it was first."""
@@ -296,6 +308,15 @@ def _debt(used: _Tokens, config: PaceConfig) -> float:
     """Seconds until rows and bytes are there again."""
     pairs = ((used.rows, config.rows_per_second), (used.bytes, config.bytes_per_second))
     return max((-tokens / limit + 1e-4 for tokens, limit in pairs if limit is not None and tokens < 0), default=0.0)
+
+
+def _fitting(pieces: Sequence[tuple[int, int]], allowed: float) -> int:
+    """How many pieces from the first on are not more bytes than are allowed; one at least."""
+    number, left = 1, allowed - pieces[0][1]
+    while number < len(pieces) and left >= pieces[number][1]:
+        left -= pieces[number][1]
+        number += 1
+    return number
 
 
 def _unseen(used: _Tokens, config: PaceConfig) -> str:

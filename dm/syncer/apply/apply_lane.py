@@ -190,11 +190,11 @@ class ApplyLane:
                 self._taken = jobs
                 if self._rests and not self._awake():
                     break
-                if self._pace is not None and self._pace.limited and not self._may(jobs, self._pace):
-                    break
-                self._began = self._clock.monotonic()
-                self._apply(jobs)
-                self._began = None
+                if self._pace is not None and self._pace.limited:
+                    if not self._apply_paced(jobs, self._pace):
+                        break
+                else:
+                    self._apply_timed(jobs)
                 self.queue.finished()
                 self._ended()
         except Ended:  # the run is: what it was about to do is rolled back
@@ -221,14 +221,29 @@ class ApplyLane:
         self._connection, self._rests = self._at_rest.open(), False
         return not self._stop.is_set()
 
-    def _may(self, jobs: list[Job], pace: Governor) -> bool:
-        """Wait until the pace lets the batch go; False where the lane gives up, and the batch is not begun.
+    def _apply_paced(self, jobs: list[Job], pace: Governor) -> bool:
+        """Apply as much of the batch at a time as the pace lets go; False where the lane gives up before the end.
 
         A stream asks for each part of it, inside its transaction.
         """
         if jobs[0].stream is not None:
+            self._apply_timed(jobs)
             return True
-        return pace.ask(sum([job.count for job in jobs]), sum([job.cost for job in jobs]), self._stop)
+        left: Sequence[Job] = jobs if pace.lets_whole_batches else apart(jobs)
+        while left:
+            taken = pace.ask_first([(job.count, job.cost) for job in left], self._stop)
+            if not taken:
+                return False
+            if taken < len(left):
+                self._taken = [*left]  # of a run, each transaction counts by itself from here on
+            self._apply_timed(left[:taken])
+            left = left[taken:]
+        return True
+
+    def _apply_timed(self, jobs: Sequence[Job]) -> None:
+        self._began = self._clock.monotonic()
+        self._apply(jobs)
+        self._began = None
 
     def _paced(self, stream: ChangeStream) -> Iterator[Sequence[RowChange]]:
         """The parts of a stream, each when the pace lets it go; a lane that gives up does not wait."""

@@ -212,3 +212,20 @@ def test_bytes_between_two_measurements_of_a_replica_are_bounded(tmp_path: Path)
     assert shared.state().holding == UNSEEN
     shared.hold("", 1.0)
     assert shared.take(5, 1) == 0
+
+
+def test_with_a_limit_of_a_replicas_delay_no_more_pieces_are_taken_than_are_allowed(tmp_path: Path) -> None:
+    """A batch of a thousand rows was let through whole, whatever a replica was seen to bear."""
+    clock, config = FakeClock(), PaceConfig(replica_lag=5.0, replicas=("db-7",))
+    shared = SharedPace.begun(tmp_path / "task", config, clock)
+    assert shared.lead(10)
+    pieces = [(1, 40)] * 100
+    shared.hold("", 100.0)
+    assert shared.take_first(pieces) == (2, 0.0)
+    assert shared.take_first(pieces[2:]) == (1, 0.0), "what can't be divided leaves a debt"
+    assert shared.take_first(pieces[3:]) == (0, LONGEST_WAIT)
+    shared.hold("", 10.0)
+    assert shared.take_first([(1, 400), (1, 1)]) == (1, 0.0)
+    shared.change(PaceConfig(rows_per_second=1000), run_time=True)
+    clock.now += 1
+    assert shared.take_first(pieces) == (100, 0.0), "the sum is exact all the same"
