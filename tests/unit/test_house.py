@@ -17,6 +17,16 @@ MOST_LINES = 600
 MOST_LINES_OF_A_FUNCTION = 80
 MOST_ARGUMENTS = 6
 NOT_NOUNS = {"utils", "util", "helpers", "helper", "manager", "common", "misc"}
+LINES_OF_DUST = 100
+MOST_LINES_TOGETHER = 500
+# Small modules with a single user beside them that are not part of it: what each stands for.
+NOT_DUST = {
+    "dm.errors.target": "errors have a file for each subject",
+    "dm.mysql.dialect.mariadb": "dialects have a file for each server",
+    "dm.worker.dm_openapi.templates": "requests of DM's OpenAPI have a file for each subject",
+    "dm.worker.elsewhere": "has a state and threads of its own, and tests without a daemon's verbs",
+    "dm.worker.options": "the manual is made from it where the daemon's packages are not installed",
+}
 # Of the tests' folders, those about something that is not a package of dm.
 NOT_OF_DM = {"benchmarks", "chaos", "docs"}
 
@@ -67,13 +77,42 @@ def imported(module: Path) -> Iterator[str]:
 
 def test_no_module_imports_one_that_imports_it() -> None:
     """Packages aside, which hand on what their modules have."""
-    known = {
-        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path
-        for path in MODULES
-        if path.name != "__init__.py"
-    }
+    known = {dotted(path): path for path in MODULES if path.name != "__init__.py"}
     graph = {name: {each for each in imported(path) if each in known} - {name} for name, path in known.items()}
     assert len([*TopologicalSorter(graph).static_order()]) == len(known)  # raises CycleError with the circle
+
+
+def dotted(path: Path) -> str:
+    """The module's name; a package's where it is its `__init__`."""
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def users() -> dict[str, set[str]]:
+    """Of each module the modules that import it, packages among them."""
+    known = {dotted(path) for path in MODULES}
+    found: dict[str, set[str]] = {name: set() for name in known}
+    for path in MODULES:
+        name = dotted(path)
+        for each in {*imported(path)} & known - {name}:
+            found[each].add(name)
+    return found
+
+
+def dust() -> Iterator[str]:
+    """Small modules that a single module of their own folder imports, or its package, and that would fit into it."""
+    files = {dotted(path): path for path in MODULES}
+    long = {name: path.read_text(encoding="utf-8").count("\n") for name, path in files.items()}
+    for name, by in users().items():
+        folder = name.rpartition(".")[0]
+        if files[name].name != "__init__.py" and long[name] < LINES_OF_DUST and len(by) == 1:
+            (user,) = by
+            if folder in (user, user.rpartition(".")[0]) and long[name] + long[user] <= MOST_LINES_TOGETHER:
+                yield name
+
+
+def test_a_small_module_with_one_user_is_part_of_it() -> None:
+    """Or it is a notion of its own, and `NOT_DUST` says which."""
+    assert sorted(dust()) == sorted(NOT_DUST)
 
 
 def test_a_class_name_stands_once() -> None:

@@ -6,8 +6,7 @@ statement     the text of an object: its parts, and another text made of it
 adapted       a source's object as the target is to have it
 survey        both sides of a task, and what differs
 at_target     objects created at the target, or tried there
-scripts       the same statements as files
 accounts/     accounts, roles and their privileges
 report        what differs, as JSON
-task_objects  all of it for a task: what `dmctl objects` calls
+task_objects  all of it for a task, as scripts or created: what `dmctl objects` calls
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
 
 from fastapi import Query
 
@@ -20,11 +20,16 @@ from dm.verbs.updates import UpdateTask
 from dm.worker.configuration import sources_of
 from dm.worker.dm_openapi.operation import OpenAPIRequests, operation
 from dm.worker.dm_openapi.source_file import with_secrets
+from dm.worker.dm_openapi.sources import error_texts
 from dm.worker.dm_openapi.task_file import ShapedTask, invalid, task_as_file, task_as_shape
 from dm.worker.dm_openapi.task_shapes import (
     ConverterRequest,
     ConverterResponse,
+    DMSyncStatus,
     DMTask,
+    DumpStatus,
+    LoadStatus,
+    ShardingGroup,
     StartTaskRequest,
     StopTaskRequest,
     SubTaskStatus,
@@ -34,12 +39,14 @@ from dm.worker.dm_openapi.task_shapes import (
     TaskStage,
     TaskStatusList,
 )
-from dm.worker.dm_openapi.task_status import not_started, status_of
 from dm.worker.verbs.forgotten import ForgottenVerbs
 from dm.worker.verbs.tasks import PrecheckFailed
 from dm.worker.work import Exclusion, Means, Work
 
 SourceNameList = Annotated[list[str] | None, Query()]
+
+UNKNOWN_LAG: Final = -1
+"""Seconds behind the source that nobody knows; 0 would say that it has caught up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,8 +340,8 @@ class TaskRequests(OpenAPIRequests):
             for line in cast("list[dict[str, Any]]", answer["sources"]):
                 source = line["sourceStatus"]["source"]
                 worker, stopped = line["sourceStatus"]["worker"], self._stopped(name, source)
-                told[source] = status_of(name, source, worker, line["subTaskStatus"][0], stopped=stopped)
-        return [told[each] if each in told else not_started(name, each, self._worker(each)) for each in wanted]
+                told[source] = _status_of(name, source, worker, line["subTaskStatus"][0], stopped=stopped)
+        return [told[each] if each in told else _not_started(name, each, self._worker(each)) for each in wanted]
 
     def _stopped(self, task: str, source: str) -> bool:
         """Whether a person has had it rest."""
@@ -350,3 +357,76 @@ def _said(result: Mapping[str, Any]) -> str:
     errors = "; ".join(str(each["short_error"]) for each in result["errors"])
     way_out = f" ({result['instruction']})" if result["instruction"] else ""
     return f"{result['name']} of {result['extra']}: {errors}{way_out}"
+
+
+def _not_started(task: str, source: str, worker: str) -> SubTaskStatus:
+    """Of one that was created only."""
+    return SubTaskStatus(name=task, source_name=source, worker_name=worker, stage="Stopped", unit="InvalidUnit")
+
+
+def _status_of(task: str, source: str, worker: str, said: Mapping[str, Any], *, stopped: bool) -> SubTaskStatus:
+    """Of one that `query-status` tells of; `stopped`: a person has had it rest, which DM calls so."""
+    return SubTaskStatus(
+        name=task,
+        source_name=source,
+        worker_name=worker,
+        stage="Stopped" if stopped else said["stage"],
+        unit=said["unit"],
+        unresolved_ddl_lock_id=said["unresolvedDDLLockID"],
+        load_status=_load(said["load"]) if "load" in said else None,
+        sync_status=_sync(said["sync"]) if "sync" in said else None,
+        dump_status=_dump(said["dump"]) if "dump" in said else None,
+        error_msg=error_texts(said["result"]),
+    )
+
+
+def _number(said: Mapping[str, Any], key: str) -> int:
+    return int(float(said.get(key) or 0))
+
+
+def _load(said: Mapping[str, Any]) -> LoadStatus:
+    return LoadStatus(
+        finished_bytes=_number(said, "finishedBytes"),
+        total_bytes=_number(said, "totalBytes"),
+        progress=str(said.get("progress", "")),
+        meta_binlog=str(said.get("metaBinlog", "")),
+        meta_binlog_gtid=str(said.get("metaBinlogGTID", "")),
+    )
+
+
+def _dump(said: Mapping[str, Any]) -> DumpStatus:
+    return DumpStatus(
+        total_tables=_number(said, "totalTables"),
+        completed_tables=float(said.get("completedTables") or 0),
+        finished_bytes=float(said.get("finishedBytes") or 0),
+        finished_rows=float(said.get("finishedRows") or 0),
+        estimate_total_rows=float(said.get("estimateTotalRows") or 0),
+    )
+
+
+def _sync(said: Mapping[str, Any]) -> DMSyncStatus:
+    lag = said.get("secondsBehindMaster")
+    return DMSyncStatus(
+        total_events=_number(said, "totalEvents"),
+        total_tps=_number(said, "totalTps"),
+        recent_tps=_number(said, "recentTps"),
+        master_binlog=str(said.get("masterBinlog", "")),
+        master_binlog_gtid=str(said.get("masterBinlogGtid", "")),
+        syncer_binlog=str(said.get("syncerBinlog", "")),
+        syncer_binlog_gtid=str(said.get("syncerBinlogGtid", "")),
+        blocking_ddls=[str(each) for each in said.get("blockingDDLs") or ()],
+        unresolved_groups=[_group(each) for each in said.get("unresolvedGroups") or ()],
+        synced=bool(said.get("synced")),
+        binlog_type=str(said.get("binlogType", "")),
+        seconds_behind_master=UNKNOWN_LAG if lag is None else int(float(lag)),
+    )
+
+
+def _group(said: Mapping[str, Any]) -> ShardingGroup:
+    return ShardingGroup(
+        target=str(said.get("target", "")),
+        ddl_list=[str(each) for each in said.get("DDLs") or ()],
+        first_location=str(said.get("firstLocation", said.get("firstPos", ""))),
+        synced=[str(each) for each in said.get("synced") or ()],
+        unsynced=[str(each) for each in said.get("unsynced") or ()],
+    )

@@ -14,8 +14,8 @@ import pytest
 
 from dm.clock import SystemClock
 from dm.worker import support_bundle
-from dm.worker.bundle_texts import clean, clean_file, clean_line
 from dm.worker.home import Home
+from dm.worker.support_bundle import clean, clean_file, clean_line
 from tests.unit.worker.home import TestHome, home, until
 
 CANARY = "kanarie-Ω-金糸雀"
