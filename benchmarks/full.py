@@ -234,7 +234,7 @@ def _named(options: Mapping[str, JSON]) -> str:
     return ", ".join(f"{name.replace('_', '-')}: {str(value).lower()}" for name, value in options.items())
 
 
-class _Table:
+class _TableFigures:
     """All figures of one table."""
 
     def __init__(self, filled: Filled) -> None:
@@ -328,7 +328,7 @@ def _measure(servers: Servers, scale: float, rounds: int) -> Iterator[Comparison
         where = Place(servers.source, servers.target, servers.directory, ours)
         for table in (SYSBENCH, WIDE):
             began = time.monotonic()
-            figures = _Table(fill(where.source, table, int(table.rows * scale)))
+            figures = _TableFigures(fill(where.source, table, int(table.rows * scale)))
             print(f"{figures.filled.rows} {table.what} in {time.monotonic() - began:.0f} s", file=sys.stderr)
             for _ in range(rounds):
                 figures.round(where)

@@ -20,8 +20,8 @@ from dm.position import Position
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.table_rules import TableRules
-from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.prepared import PreparedTransactions
+from dm.sourcelog.stream.source_server import SourceServer
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.ddl.gate import DdlGate, GateSides, OpenGate
@@ -56,7 +56,7 @@ class Beside:
         """All older runs have ended; False if this is not the time for a run. Raises DMError."""
         return True
 
-    def join(self, control: TargetConnection, state: StateFound, origin: Origin, clock: Clock) -> None:
+    def join(self, control: TargetConnection, state: StateFound, server: SourceServer, clock: Clock) -> None:
         """The state is read, and nothing is dispatched yet; raises DMError."""
 
     def bound(self, found: Position | None) -> Position | None:

@@ -24,7 +24,7 @@ from dm.progress.opposite_sources import OppositeSources
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.sourcelog.stream.marks import Marks
-from dm.sourcelog.stream.origin import Origin
+from dm.sourcelog.stream.source_server import SourceServer
 from dm.sourcelog.upstream.connection import Connection
 from dm.syncer.apply.resolution import Record, Resolution, SourceWins, TargetWins
 from dm.syncer.apply.target_writes import TargetWrites
@@ -37,12 +37,14 @@ def declare_conflicts(control: TargetConnection, key: SubtaskKey, subtask: Subta
         create_record(control, key)
 
 
-def agree(subtask: SubtaskConfig, origin: Origin, taken: Takeover, control: TargetConnection, start: Position) -> None:
+def agree(
+    subtask: SubtaskConfig, server: SourceServer, taken: Takeover, control: TargetConnection, start: Position
+) -> None:
     """Once it has taken over: demand that the opposite resolves alike, and let it know this task's place.
 
     Raises DMError.
     """
-    demand_alike(subtask, lambda: origin.addresses.open()[0])
+    demand_alike(subtask, lambda: server.addresses.open()[0])
     if subtask.syncer.one_side_wins:
         place_lane(control, taken.claims, taken.rows, start)
 
@@ -66,7 +68,7 @@ class Resolving:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ResolvingContext:
     """What resolving needs of a run."""
 
     open_session: Callable[[], TargetConnection]  # at the target
@@ -77,7 +79,12 @@ class Surroundings:
 
 
 def begin_resolving(
-    subtask: SubtaskConfig, origin: Origin, key: SubtaskKey, start: Position, marks: Marks | None, around: Surroundings
+    subtask: SubtaskConfig,
+    server: SourceServer,
+    key: SubtaskKey,
+    start: Position,
+    marks: Marks | None,
+    context: ResolvingContext,
 ) -> Resolving | None:
     """Begin to resolve as the task's file says; None where no side wins. Raises DMError."""
     settings = subtask.syncer
@@ -86,8 +93,8 @@ def begin_resolving(
     record = Record(key, rows=settings.conflict_rows == "keep")
     if settings.conflicts == "source-wins":
         return Resolving(SourceWins(record))
-    brought = _place(subtask, origin, start, marks, around)
-    writes = TargetWrites(subtask, around.open_session, around.scratch / "writes", around.clock, around.failed)
+    brought = _place(subtask, server, start, marks, context)
+    writes = TargetWrites(subtask, context.open_session, context.scratch / "writes", context.clock, context.failed)
     try:
         writes.start(brought)
     except BaseException:
@@ -96,24 +103,26 @@ def begin_resolving(
     return Resolving(TargetWins(record, writes), writes)
 
 
-def _place(subtask: SubtaskConfig, origin: Origin, start: Position, marks: Marks, around: Surroundings) -> Position:
+def _place(
+    subtask: SubtaskConfig, server: SourceServer, start: Position, marks: Marks, context: ResolvingContext
+) -> Position:
     """Where the opposite had come at the start; the marks of the run follow it from there."""
     opposite = opposite_of(subtask)
     assert opposite is not None, "one side wins, so there is an opposite"
 
     def source() -> Connection:
-        return origin.addresses.open()[0]
+        return server.addresses.open()[0]
 
     of = OppositeSources(source, subtask.target, opposite.key)
-    rows = ProgressRows(opposite, origin.facts, lambda name: not of.of_others(name))
+    rows = ProgressRows(opposite, server.facts, lambda name: not of.of_others(name))
 
     def reading() -> Marks:
-        found = marks_of(subtask, origin.facts, source)
+        found = marks_of(subtask, server.facts, source)
         assert found is not None
         return found
 
-    ahead = LookAhead(opposite, rows, reading, origin.event_source(), origin.facts, source)
-    brought = ahead.at(start, around.scratch / "ahead", around.stop)
+    ahead = LookAhead(opposite, rows, reading, server.event_source(), server.facts, source)
+    brought = ahead.at(start, context.scratch / "ahead", context.stop)
     if brought is None:
         raise DMError("conflicts-not-begun", task=opposite.task)
     marks.places = rows.following(brought)

@@ -37,9 +37,9 @@ from dm.progress.operators import Operator, read_operators
 from dm.progress.prepared_places import read_prepared
 from dm.progress.takeover import Takeover, Undone, store_bound, take_undone
 from dm.rules.table_rules import TableRules
-from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.prepared_again import ReadingAgain
 from dm.sourcelog.stream.source_log import Space
+from dm.sourcelog.stream.source_server import SourceServer
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.row_placing import DoneInOrder
 from dm.syncer.resources import Resources
@@ -80,24 +80,24 @@ class StateFound:
 
 
 def find_state(
-    taken: Takeover, control: TargetConnection, origin: Origin, resources: Resources, first: FirstCheckpoint
+    taken: Takeover, control: TargetConnection, server: SourceServer, resources: Resources, first: FirstCheckpoint
 ) -> StateFound:
     """Read what is stored, store that a run begins; raises DMError, or Stopped."""
     claim = taken.claims[CONTROL]
     key = claim.key
-    _open_prepared(taken, control, origin, resources, first)
-    checkpoint = taken.checkpoint or first.make(control, claim, origin)
+    _open_prepared(taken, control, server, resources, first)
+    checkpoint = taken.checkpoint or first.make(control, claim, server)
     resources.record.put(first.subtask.meta)
     writer = CheckpointWriter(control, claim)
     beyond = (taken.bound(), taken.keyless_done())
-    switched = origin.switch_bound(checkpoint.position, *beyond)
+    switched = server.switch_bound(checkpoint.position, *beyond)
     # After a clean stop nothing is beyond L: nothing has to be found on another server, or repeated.
     unsure = taken.intent is not None or any(each is not None for each in beyond)
     bound = (switched if unsure else None) or taken.bound()
     ordered = read_ordered(control, key)
     reached = taken.reached(ordered.reached) if ordered.kept else None
-    checkpoint, taken = _continued(checkpoint, taken, origin)
-    origin.demand_same_file(checkpoint.position)
+    checkpoint, taken = _continued(checkpoint, taken, server)
+    server.demand_same_file(checkpoint.position)
     store_bound(writer, checkpoint, bound)
     known = ordered.kept and reached == ordered.reached and (ordered.done is None or ordered.taken_again)
     ordered = replace(ordered, reached=reached)
@@ -105,7 +105,7 @@ def find_state(
         store_begun(control, claim, ordered)
     resources.stored(checkpoint.position)
     operators = read_operators(control, key)
-    tracker = origin.tracker(point.schema for point in checkpoint.tables.values() if point.schema is not None)
+    tracker = server.tracker(point.schema for point in checkpoint.tables.values() if point.schema is not None)
     undone = take_undone(control, claim)
     online = read_online(control, key)
     return StateFound(
@@ -125,7 +125,7 @@ def find_state(
 
 
 def _open_prepared(
-    taken: Takeover, control: TargetConnection, origin: Origin, resources: Resources, first: FirstCheckpoint
+    taken: Takeover, control: TargetConnection, server: SourceServer, resources: Resources, first: FirstCheckpoint
 ) -> None:
     claim, prepared = taken.claims[CONTROL], resources.prepared
     if taken.checkpoint is None:
@@ -135,22 +135,22 @@ def _open_prepared(
     prepared.open(claim.epoch, stored, read_prepared(control, claim.key))
     if prepared.without_rows():
         space = Space(first.subtask.syncer.reading_quota, resources.directory / "again", resources.clock)
-        ReadingAgain(origin.sources_of_files(), first.rules.wanted, space, first.stop).restore(prepared, stored)
+        ReadingAgain(server.sources_of_files(), first.rules.wanted, space, first.stop).restore(prepared, stored)
 
 
-def _continued(checkpoint: Checkpoint, taken: Takeover, origin: Origin) -> tuple[Checkpoint, Takeover]:
+def _continued(checkpoint: Checkpoint, taken: Takeover, server: SourceServer) -> tuple[Checkpoint, Takeover]:
     """Both as positions on the present server, if GTIDs are not ordered; raises DMError."""
-    if origin.facts.gtid_ordered:
+    if server.facts.gtid_ordered:
         return checkpoint, taken
     start = checkpoint.position
-    beginning = origin.here(start)
+    beginning = server.here(start)
     tables = {
-        name: replace(table, point=beginning if start.at_or_after(table.point) else origin.here(table.point))
+        name: replace(table, point=beginning if start.at_or_after(table.point) else server.here(table.point))
         if table.point is not None
         else table
         for name, table in checkpoint.tables.items()
     }
-    return replace(checkpoint, position=beginning, tables=tables), taken.with_exact_lanes(origin.here)
+    return replace(checkpoint, position=beginning, tables=tables), taken.with_exact_lanes(server.here)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class FirstCheckpoint:
     resources: Resources
     stop: threading.Event
 
-    def make(self, control: TargetConnection, claim: LaneClaim, origin: Origin) -> Checkpoint:
+    def make(self, control: TargetConnection, claim: LaneClaim, server: SourceServer) -> Checkpoint:
         """At `meta`'s position, else at the source's present end; stored. Raises DMError, or Stopped.
 
         Loads and runs leave a checkpoint. If it is gone, beginning at the source's end would lose rows.
@@ -173,10 +173,10 @@ class FirstCheckpoint:
             raise DMError("checkpoint-gone", task=task, source=source)
         self.resources.record.demand_new(meta, task, source)
         if meta is not None:
-            start = origin.start_of(meta)
-            checkpoint = Checkpoint(start, tables=self._tables_at(start, origin))
+            start = server.start_of(meta)
+            checkpoint = Checkpoint(start, tables=self._tables_at(start, server))
         else:
-            end, tables = self._present(origin)
+            end, tables = self._present(server)
             checkpoint = Checkpoint(end, tables=tables)
         hold = self.resources.hold
         if hold is not None:  # a hold must not stay at the place where the task would begin
@@ -184,24 +184,24 @@ class FirstCheckpoint:
         write_new(control, claim.key, checkpoint, validated=self.subtask.validator.mode != "none")
         return checkpoint
 
-    def _present(self, origin: Origin) -> tuple[Position, dict[TableName, TablePoint]]:
-        found = origin.present(self.rules.wanted, self.stop)
+    def _present(self, server: SourceServer) -> tuple[Position, dict[TableName, TablePoint]]:
+        found = server.present(self.rules.wanted, self.stop)
         if found is None:
             raise Stopped
         end, structures = found
         return end, {table: TablePoint(schema) for table, schema in structures.items()}
 
-    def _tables_at(self, start: Position, origin: Origin) -> dict[TableName, TablePoint]:
+    def _tables_at(self, start: Position, server: SourceServer) -> dict[TableName, TablePoint]:
         """The tables at a place, where the source's log shows that they are still the same; else none.
 
         Without them a table is learned when its first rows come, and may have been altered by then.
         """
-        if not self._unaltered(start, origin.end(), origin):  # most of the log need not be read for that
+        if not self._unaltered(start, server.end(), server):  # most of the log need not be read for that
             return {}
-        end, tables = self._present(origin)
-        return tables if self._unaltered(start, end, origin) else {}
+        end, tables = self._present(server)
+        return tables if self._unaltered(start, end, server) else {}
 
-    def _unaltered(self, start: Position, end: Position, origin: Origin) -> bool:
+    def _unaltered(self, start: Position, end: Position, server: SourceServer) -> bool:
         """Whether no statement between two places is about a wanted table, as far as a short look tells."""
         if start.reaches(end):
             return True
@@ -209,7 +209,7 @@ class FirstCheckpoint:
             return False
         room, clock = self.subtask.syncer.reading_quota, self.resources.clock
         parser, left, until = EventParser(largest_unpacked=room), _LOOKED_AT, clock.monotonic() + _LOOK_SECONDS
-        for found in origin.event_source().runs(start, self.stop):
+        for found in server.event_source().runs(start, self.stop):
             if found is None:
                 if clock.monotonic() > until:  # the relay has not got so far
                     return False
@@ -219,18 +219,18 @@ class FirstCheckpoint:
                 left -= len(raw.data)
                 if left < 0:
                     return False
-                if raw.header.type in _READ and any(self._alters(each, origin) for each in _queries(parser, raw, room)):
+                if raw.header.type in _READ and any(self._alters(each, server) for each in _queries(parser, raw, room)):
                     return False
             if reached:
                 return True
         return False
 
-    def _alters(self, query: Query, origin: Origin) -> bool:
+    def _alters(self, query: Query, server: SourceServer) -> bool:
         if query.readable.lstrip().upper().startswith(_OF_TRANSACTIONS):
             return False
         if query.undecodable is not None or len(query.readings) > 1:
             return True
-        effect = effect_of(query.text, origin.context_of(query), lambda table: True)
+        effect = effect_of(query.text, server.context_of(query), lambda table: True)
         return effect.unknown or any(self.rules.wanted(table) for table in effect.named)
 
 

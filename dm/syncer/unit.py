@@ -34,7 +34,7 @@ from dm.progress.prepared_places import create_prepared_table
 from dm.progress.tables import create_tables
 from dm.progress.takeover import Fence, Takeover, lock_holders, take_over
 from dm.sourcelog.relaylog.hold import Hold
-from dm.sourcelog.stream.origin import open_origin
+from dm.sourcelog.stream.source_server import open_source_server
 from dm.sourcelog.stream.transaction import TransactionRun
 from dm.sourcelog.stream.until import Until
 from dm.syncer.apply.completion import Ticket
@@ -243,23 +243,23 @@ class SyncUnit:
 
     def _run(self, stop: threading.Event) -> None:
         subtask, resources = self._subtask, self._resources
-        origin = open_origin(subtask, self._relay_directory, resources.clock)
+        server = open_source_server(subtask, self._relay_directory, resources.clock)
         sessions = resources.sessions
-        sessions.compute_as(origin.settings)
+        sessions.compute_as(server.settings)
         # If the source logs cascades, the binlog has all changes. Its single rows may then fail a check: a REPLACE of a
         # parent is a DELETE and an INSERT, with children and no parent in between.
-        sessions.foreign_key_checks = subtask.foreign_key_checks and not origin.facts.logs_cascades
+        sessions.foreign_key_checks = subtask.foreign_key_checks and not server.facts.logs_cascades
         try:
-            connections, taken = self._take_over(origin.facts.server_uuid, stop)
+            connections, taken = self._take_over(server.facts.server_uuid, stop)
             beside = self._beside
             if not beside.begin(connections[CONTROL], taken):
                 return
             first = FirstCheckpoint(subtask, beside.rules, resources, stop)
-            state = find_state(taken, connections[CONTROL], origin, resources, first)
-            agree(subtask, origin, taken, connections[CONTROL], state.start)
-            beside.join(connections[CONTROL], state, origin, resources.clock)
+            state = find_state(taken, connections[CONTROL], server, resources, first)
+            agree(subtask, server, taken, connections[CONTROL], state.start)
+            beside.join(connections[CONTROL], state, server, resources.clock)
             ending = Ending(stop, self._fail, self._lane_failed, self._ending)
-            parts = Wiring(subtask, beside, resources, Sides(origin, connections, state), ending, self._until).parts()
+            parts = Wiring(subtask, beside, resources, Sides(server, connections, state), ending, self._until).parts()
             self._parts = parts
             self._wired.set()
             self._status.attach(parts)

@@ -32,7 +32,6 @@ from dm.progress.prepared_places import store_prepared
 from dm.rules.block_allow import entries_taken_in
 from dm.rules.row_filter import Judges
 from dm.sourcelog.stream.file_births import FileBirths
-from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.prepared_watch import PreparedWatch
 from dm.sourcelog.stream.reader import Reader
 from dm.sourcelog.stream.source_log import SourceLog
@@ -44,11 +43,12 @@ from dm.sourcelog.stream.source_monitor import (
     SourceMonitor,
     Watermark,
 )
+from dm.sourcelog.stream.source_server import SourceServer
 from dm.sourcelog.stream.spool import OpenItems
 from dm.sourcelog.stream.until import Until
 from dm.sourcelog.upstream.connection import Connection
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end
-from dm.syncer.apply.apply_lane import ApplyLane, LaneSession, LaneSurroundings
+from dm.syncer.apply.apply_lane import ApplyLane, LaneContext, LaneSession
 from dm.syncer.apply.completion import CompletionTracker, Ticket
 from dm.syncer.apply.lane import ChangeQueue, SharedLock
 from dm.syncer.apply.lanes import BatchSizes, Lanes
@@ -73,7 +73,7 @@ from dm.syncer.ddl.tracking import StructureTracking
 from dm.syncer.dispatcher import Dispatcher, ReadingAhead, StatementReading
 from dm.syncer.merge_order import MergeTurn, OrderRows, OwnSide
 from dm.syncer.operators import Change, Operators, Request, checked
-from dm.syncer.resolving import Resolving, Surroundings, begin_resolving
+from dm.syncer.resolving import Resolving, ResolvingContext, begin_resolving
 from dm.syncer.resources import Resources, RunParts
 from dm.syncer.state_found import StateFound
 
@@ -82,7 +82,7 @@ from dm.syncer.state_found import StateFound
 class Sides:
     """Source and target, and their stored state."""
 
-    origin: Origin
+    server: SourceServer
     connections: Mapping[str, TargetConnection]  # by lane
     state: StateFound
 
@@ -114,7 +114,7 @@ class Wiring:
         self._beside = beside
         self._rules = rules = beside.rules
         self._resources = resources
-        self._origin = sides.origin
+        self._server = sides.server
         self._connections = sides.connections
         self._state = state = sides.state
         self._ending = ending
@@ -131,7 +131,7 @@ class Wiring:
         )
         # Held shards are read again, so operators for their events are still needed.
         self._operators = Operators(subtask.task, state.operators, state.start, beside.floor)
-        birth, facts = state.checkpoint.birth, sides.origin.facts
+        birth, facts = state.checkpoint.birth, sides.server.facts
         self._marks = marks_with_statements(subtask, facts, self._open_source, birth)
         self._births = FileBirths(birth, self._marks)
         self._progress = self._progress_writer()
@@ -150,7 +150,7 @@ class Wiring:
         singly, replaces = _forms_of(sides.connections[DDL])
         self._reading_ahead = ReadingAhead(
             lambda: resources.queue.following,
-            StatementReading(sides.origin.context_of, rules.followed, rules.route, singly=singly, replaces=replaces),
+            StatementReading(sides.server.context_of, rules.followed, rules.route, singly=singly, replaces=replaces),
         )
 
     def parts(self) -> RunParts:
@@ -174,7 +174,7 @@ class Wiring:
             case_sensitive=self._subtask.case_sensitive,
         )
         return RunParts(
-            source=self._origin.event_source(),
+            source=self._server.event_source(),
             reader=reader,
             dispatcher=Dispatcher(rows, ddl, self._operators, self._completions, lanes, lambda: reader.queue.closed),
             ddl=ddl,
@@ -205,7 +205,7 @@ class Wiring:
 
     def _begin_resolving(self) -> Resolving | None:
         resources = self._resources
-        around = Surroundings(
+        context = ResolvingContext(
             resources.sessions.open,
             resources.directory / "conflicts",
             resources.clock,
@@ -213,7 +213,7 @@ class Wiring:
             self._ending.failed,
         )
         state = self._state
-        return begin_resolving(self._subtask, self._origin, state.writer.claim.key, state.start, self._marks, around)
+        return begin_resolving(self._subtask, self._server, state.writer.claim.key, state.start, self._marks, context)
 
     def _progress_writer(self) -> ProgressWriter:
         resources = self._resources
@@ -270,7 +270,7 @@ class Wiring:
     def _lanes(self) -> Lanes:
         settings, resources = self._settings, self._resources
         batch, largest = settings.batches
-        around = LaneSurroundings(
+        context = LaneContext(
             self._completions,
             SharedLock(),
             resources.changes,
@@ -302,7 +302,7 @@ class Wiring:
             return ApplyLane(
                 LaneSession(self._connections[name], claim, position_of, at_rest),
                 ChangeQueue(max(settings.queue_size, largest)),
-                around,
+                context,
                 batch=largest,
                 # Whole transactions may share one at the target; keyless rows gain nothing from that.
                 ordered=ordered and not atomic,
@@ -336,8 +336,8 @@ class Wiring:
     def _structures(self) -> TrackedStructures:
         return TrackedStructures(
             self._state.tracker,
-            self._origin.facts.flavor,
-            self._origin.read_structure,
+            self._server.facts.flavor,
+            self._server.read_structure,
             TargetLook(self._at_target, self._rules.scattered_columns),
             self._found,
             loaded=self._subtask.mode in ("all", "load&sync"),
@@ -357,25 +357,25 @@ class Wiring:
         sessions = self._resources.sessions
         return plan_options(
             self._subtask,
-            self._origin.facts,
+            self._server.facts,
             self._connections[CONTROL],
             self._weights,
             foreign_key_checks=sessions.foreign_key_checks,
             no_events=sessions.no_row_events,
-            source=self._origin.settings,
+            source=self._server.settings,
         )
 
     def _ddl_barrier(self, lanes: Lanes, rows: RowPlacing) -> DdlBarrier:
-        state, origin, stop, clock = self._state, self._origin, self._ending.stop, self._resources.clock
+        state, server, stop, clock = self._state, self._server, self._ending.stop, self._resources.clock
         checks = self._resources.sessions.foreign_key_checks
-        views = SourceViews(origin.has_view)
-        cascades_lost = not (checks or origin.facts.logs_cascades)
+        views = SourceViews(server.has_view)
+        cascades_lost = not (checks or server.facts.logs_cascades)
         singly, replaces = _forms_of(self._connections[DDL])
         known = PlanningState(
             self._rules,
             state.tracker,
             SourceAnswers(
-                origin.context_of, views.has, origin.present_table, cascades_lost, singly=singly, replaces=replaces
+                server.context_of, views.has, server.present_table, cascades_lost, singly=singly, replaces=replaces
             ),
             DumpWindow(self._points, state.dumped_until),
             state.online,
@@ -385,13 +385,13 @@ class Wiring:
         key = self._state.writer.claim.key
         session = DdlSession(
             self._connections[DDL],
-            origin.facts,
+            server.facts,
             lambda seconds: clock.wait(stop, seconds),
             lambda connection: announce(connection, key),
         )
         strict = self._subtask.collation_compatible == "strict"
         execution = DdlExecution(
-            DdlSource(self._rules, state.tracker, origin.has_table),
+            DdlSource(self._rules, state.tracker, server.has_table),
             DdlTarget(self._schemas, session, self._names, strict),
             self._progress,
             clock,
@@ -416,12 +416,12 @@ class Wiring:
     # -- From the source
 
     def _open_source(self) -> Connection:
-        return self._origin.addresses.open()[0]
+        return self._server.addresses.open()[0]
 
     def _reader(self) -> Reader:
-        resources, facts = self._resources, self._origin.facts
+        resources, facts = self._resources, self._server.facts
         log = SourceLog(
-            self._origin.event_source(),
+            self._server.event_source(),
             self._rules.wanted,
             resources.prepared,
             self._until,
@@ -444,16 +444,16 @@ class Wiring:
             watch.look(connection, facts, source_time)
             reader.look(source_time, lambda: binlog_end(connection, facts))
             lists.look(connection, facts, source_time)
-            if not self._origin.relayed:  # a relay keeps what its tasks need
+            if not self._server.relayed:  # a relay keeps what its tasks need
                 retention.look(connection)
 
         return SourceMonitor(
-            self._origin.addresses,
+            self._server.addresses,
             self._resources.clock,
             look,
             applied=lambda: self._completions.mark.position,
             # A relay notices this itself, and its stored files may still be applied.
-            reset=(lambda _: None) if self._origin.relayed else self._ending.failed,
+            reset=(lambda _: None) if self._server.relayed else self._ending.failed,
             interval=WATERMARK_SECONDS if ordered else INTERVAL_SECONDS,
         )
 
@@ -461,7 +461,7 @@ class Wiring:
         """Carry out a person's request; raises DMError."""
         statements = request.statements
         if request.verb in ("replace", "inject"):
-            statements = checked(statements, self._origin.plain_context, self._subtask.task)
+            statements = checked(statements, self._server.plain_context, self._subtask.task)
         return self._progress.change_operators(replace(request, statements=statements), self._beside.main_key)
 
 

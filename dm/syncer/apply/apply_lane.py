@@ -29,7 +29,7 @@ from dm.syncer.apply.completion import CompletionTracker, Given, Ticket
 from dm.syncer.apply.conflict_detector import KeyWriters
 from dm.syncer.apply.lane import ChangeQueue, Job, LaneJob, SharedLock, apart, changes_of, counts_of
 from dm.syncer.apply.ordered_lane import ChangeStream
-from dm.syncer.apply.resolution import Around, Batch, Resolution
+from dm.syncer.apply.resolution import BatchEnds, Batch, Resolution
 from dm.syncer.apply.table_counters import TableCounters
 from dm.syncer.apply.target_writes import Ended
 from dm.syncer.operators import EventPlace
@@ -73,7 +73,7 @@ class LaneSession:
 
 
 @dataclass(frozen=True, slots=True)
-class LaneSurroundings:
+class LaneContext:
     """What the lanes of a run share."""
 
     completions: CompletionTracker
@@ -93,7 +93,7 @@ class ApplyLane:
     """The thread of one lane."""
 
     def __init__(
-        self, session: LaneSession, queue: ChangeQueue, around: LaneSurroundings, *, batch: int, ordered: bool
+        self, session: LaneSession, queue: ChangeQueue, context: LaneContext, *, batch: int, ordered: bool
     ) -> None:
         self.queue = queue
         self.tables = TableCounters()
@@ -110,19 +110,19 @@ class ApplyLane:
         self._position_of = session.position_of
         self._at_rest = session.at_rest
         self._rests = False  # the session is closed
-        self._completions = around.completions
+        self._completions = context.completions
         self._batch = batch
         self._ordered = ordered
-        self._gate = around.gate
-        self._memory = around.memory
-        self._missing = around.missing
-        self._writers = around.writers
-        self._clock = around.clock
-        self._pace = around.pace
-        self._looks = around.looks
-        self._resolution = around.resolution
-        self._failed = around.failed
-        self._ended = around.ended
+        self._gate = context.gate
+        self._memory = context.memory
+        self._missing = context.missing
+        self._writers = context.writers
+        self._clock = context.clock
+        self._pace = context.pace
+        self._looks = context.looks
+        self._resolution = context.resolution
+        self._failed = context.failed
+        self._ended = context.ended
         self._chance = random.Random(claim.lane)
         self._began: float | None = None  # when the current batch began
         self._failed_change: RowChange | None = None
@@ -314,11 +314,11 @@ class ApplyLane:
                 with self._gate.alone() if tries else self._gate.together():
                     faults.hit("syncer.before_begin")
                     if self._resolution is not None:
-                        around = Around(first, last, self._note)
+                        ends = BatchEnds(first, last, self._note)
                         batch = Batch(
                             apart(jobs), None if stream is None else counted.counting(partial(self._paced, stream))
                         )
-                        applied = self._resolution.apply(self._connection, batch, around)
+                        applied = self._resolution.apply(self._connection, batch, ends)
                     elif stream is None:
                         applied = apply_batch(
                             self._connection, changes, first=first, last=last, failed=self._note, looks=self._looks

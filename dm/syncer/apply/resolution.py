@@ -32,7 +32,7 @@ Blame = Callable[[RowChange], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class BatchEnds:
     """What a batch's transaction begins and ends with, and who is told which change can't be applied."""
 
     first: FirstStatement
@@ -73,7 +73,7 @@ class Resolution(Protocol):
         """Conflicts that this run has recorded."""
         ...
 
-    def apply(self, connection: TargetConnection, batch: Batch, around: Around) -> BatchResult:
+    def apply(self, connection: TargetConnection, batch: Batch, ends: BatchEnds) -> BatchResult:
         """Apply a batch in one transaction; raises DMError as `apply_batch` does."""
         ...
 
@@ -97,7 +97,7 @@ class SourceWins:
         self.recorded = 0
         self._record = record
 
-    def apply(self, connection: TargetConnection, batch: Batch, around: Around) -> BatchResult:
+    def apply(self, connection: TargetConnection, batch: Batch, ends: BatchEnds) -> BatchResult:
         """Set rows to what the source has."""
         found = list[Conflict]()
         jobs: dict[int, LaneJob] = {}
@@ -121,14 +121,14 @@ class SourceWins:
 
         def last() -> None:
             self._record.store(connection, found)
-            around.last()
+            ends.last()
 
         if batch.streamed:
-            applied = apply_parts(connection, parts, first=around.first, last=last, looks=True, overwrites=overwrites)
+            applied = apply_parts(connection, parts, first=ends.first, last=last, looks=True, overwrites=overwrites)
         else:
             (changes,) = parts()
             applied = apply_batch(
-                connection, changes, first=around.first, last=last, failed=around.failed, looks=True,
+                connection, changes, first=ends.first, last=last, failed=ends.failed, looks=True,
                 overwrites=overwrites,
             )  # fmt: skip
         self.recorded += len(found)
@@ -172,12 +172,12 @@ class TargetWins:
         self._record = record
         self._judge = judge
 
-    def apply(self, connection: TargetConnection, batch: Batch, around: Around) -> BatchResult:
+    def apply(self, connection: TargetConnection, batch: Batch, ends: BatchEnds) -> BatchResult:
         """Apply what does not lose, and look again before the commit."""
         while True:
             lost = list[_Lost]()
             try:
-                applied = self._attempt(connection, batch, around, lost)
+                applied = self._attempt(connection, batch, ends, lost)
             except _More:
                 continue
             except DMError as error:
@@ -191,7 +191,7 @@ class TargetWins:
                 self._judge.passed(brought)
             return applied
 
-    def _attempt(self, connection: TargetConnection, batch: Batch, around: Around, lost: list[_Lost]) -> BatchResult:
+    def _attempt(self, connection: TargetConnection, batch: Batch, ends: BatchEnds, lost: list[_Lost]) -> BatchResult:
         whole: dict[int, RowChange] = {}  # what a part of a change stands for
 
         def parts() -> Iterator[list[RowChange]]:
@@ -201,18 +201,18 @@ class TargetWins:
                 yield list(self._left(part, lost, whole))
 
         def failed(change: RowChange) -> None:
-            around.failed(whole.get(id(change), change))
+            ends.failed(whole.get(id(change), change))
 
         def last() -> None:
             self._record.store(connection, [one for each in lost for one in _conflicts(connection, each)])
             if self._more(batch, lost):
                 raise _More
-            around.last()
+            ends.last()
 
         if batch.streamed:
-            return apply_parts(connection, parts, first=around.first, last=last, looks=True)
+            return apply_parts(connection, parts, first=ends.first, last=last, looks=True)
         (changes,) = parts()
-        return apply_batch(connection, changes, first=around.first, last=last, failed=failed, looks=True)
+        return apply_batch(connection, changes, first=ends.first, last=last, failed=failed, looks=True)
 
     def _left(
         self, part: Iterable[tuple[RowChange, LaneJob]], lost: list[_Lost], whole: dict[int, RowChange]

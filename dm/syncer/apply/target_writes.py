@@ -103,7 +103,7 @@ class _OwnSource:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _DecodedTable:
     """A table, as rows of the target's binlog are read."""
 
     table_map: TableMap  # kept alive: its identity is the key
@@ -112,7 +112,7 @@ class _Table:
     until: int | None  # a later statement on it says that rows up to there had another structure; None: named columns
 
 
-class _Tables:
+class _DecodedTables:
     """The tables of the target by their table maps; belongs to the reading thread."""
 
     def __init__(
@@ -122,23 +122,23 @@ class _Tables:
         self._facts = facts
         self._options = options
         self._end = end
-        self._known: dict[int, _Table | TableMap] = {}
+        self._known: dict[int, _DecodedTable | TableMap] = {}
 
-    def of(self, table_map: TableMap) -> _Table | None:
+    def of(self, table_map: TableMap) -> _DecodedTable | None:
         """How its rows are read; None for a table without a key. Raises DMError where its structure is not known."""
         found = self._known.get(id(table_map))
         if found is None:
             if len(self._known) >= _MAPS:
                 self._known.clear()
             found = self._known[id(table_map)] = self._learn(table_map) or table_map
-        return found if isinstance(found, _Table) else None
+        return found if isinstance(found, _DecodedTable) else None
 
     def statement(self, tables: frozenset[TableName], place: int) -> list[TableName]:
         """Forget what is known; gives the tables whose rows up to the place were read with a later structure."""
         late = [
             each.plan.target
             for each in self._known.values()
-            if isinstance(each, _Table)
+            if isinstance(each, _DecodedTable)
             and each.until is not None
             and place <= each.until
             and each.plan.target in tables
@@ -147,7 +147,7 @@ class _Tables:
         self._schemas.invalidate_all()
         return late
 
-    def _learn(self, table_map: TableMap) -> _Table | None:
+    def _learn(self, table_map: TableMap) -> _DecodedTable | None:
         name = TableName(table_map.schema, table_map.table)
         target = self._schemas.get(name)
         if target is None:
@@ -160,7 +160,7 @@ class _Tables:
         if not plan.keyed:
             return None
         until = None if table_map.names is not None else self._end()
-        return _Table(table_map, plan, RowDecoder(table_map, wire), until)
+        return _DecodedTable(table_map, plan, RowDecoder(table_map, wire), until)
 
 
 def _in_order_of(table_map: TableMap, columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -197,7 +197,7 @@ class TargetWrites:
         self._schemas = TargetSchemas(open_session)
         self._weights = ServerWeights(open_session)
         options = PlanOptions(flavor=facts.flavor, weights=self._weights, version=facts.version)
-        self._tables = _Tables(self._schemas, facts, options, self._end)
+        self._tables = _DecodedTables(self._schemas, facts, options, self._end)
         self._digests = RowDigests(folded=facts.lower_case_table_names != 0)
         self._rows = WrittenRows()
         self._altered: dict[TableName | None, tuple[int, str]] = {}  # where tables were last changed as a whole

@@ -35,7 +35,7 @@ from dm.position import Position
 from dm.progress.intent import OnlineRecord
 from dm.progress.operators import Operator
 from dm.rules.table_rules import TableRules
-from dm.sourcelog.stream.origin import PresentTable
+from dm.sourcelog.stream.source_server import PresentTable
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.structures import TargetNames

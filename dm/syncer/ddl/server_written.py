@@ -39,7 +39,7 @@ from dm.mysql.sql.cursor import Clause, Cursor
 from dm.mysql.sql.grammar import parse
 from dm.mysql.sql.operation import CreateTable, DropTable
 from dm.mysql.sql.token import tokenize
-from dm.sourcelog.stream.origin import PresentTable
+from dm.sourcelog.stream.source_server import PresentTable
 
 _CLOCK: Final = 1  # a second may end between the statement's begin and what its table says
 

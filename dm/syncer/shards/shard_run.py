@@ -32,8 +32,8 @@ from dm.progress.shards.structures import NoStructures, ShardStructures
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.table_rules import OwnedTables
-from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.prepared import PreparedTransactions
+from dm.sourcelog.stream.source_server import SourceServer
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.apply.target_sessions import TargetSessions
@@ -148,17 +148,17 @@ class ShardRun(Beside):
             self.rules = OwnedTables(self._subtask, only=() if stored is None else stored.tables)
         return True
 
-    def join(self, control: TargetConnection, state: StateFound, origin: Origin, clock: Clock) -> None:
+    def join(self, control: TargetConnection, state: StateFound, server: SourceServer, clock: Clock) -> None:
         """Store which shards the source has, unless that is done, and their structures; raises DMError."""
         if self._main is not None:
             if self._end is not None:
-                self._end.settle(origin, state.start)
+                self._end.settle(server, state.start)
             if self.prepared is not None:
                 xids = undecided_before(control, self._own)
                 self.prepared.begin_without(xids, state.start, int(clock.time()))
             self._learn(control, state)
             return
-        stored, present = state.checkpoint.tables, origin.tables(self.rules.wanted)
+        stored, present = state.checkpoint.tables, server.tables(self.rules.wanted)
         shards = [Shard(each, self.rules.route(each)) for each in {*stored, *present} if self.rules.wanted(each)]
         structures: Callable[[TableName], TableSchema | None] = (
             (lambda _: None) if self.optimistic else state.tracker.get
@@ -340,11 +340,11 @@ class PassEnd:
     place: Position
     told: bool = True  # whether GTIDs tell what is read: MariaDB's may be out of order without its strict mode
 
-    def settle(self, origin: Origin, start: Position) -> None:
+    def settle(self, server: SourceServer, start: Position) -> None:
         """Check that the server has all up to the place, before anything is read from `start`; raises DMError."""
-        origin.switch_bound(self.place)
-        self.told = origin.facts.gtid_ordered and bool(start.gtid_set)
-        self.place = origin.here(self.place)
+        server.switch_bound(self.place)
+        self.told = server.facts.gtid_ordered and bool(start.gtid_set)
+        self.place = server.here(self.place)
 
     def reached(self, position: Position) -> bool:
         """Whether a position is at the place or after it, with all that main has read.

@@ -23,7 +23,7 @@ from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.sql.context import SourceContext
 from dm.rules import TableRules
 from dm.session.answers import reads_answers
-from dm.sourcelog.stream.origin import Origin
+from dm.sourcelog.stream.source_server import SourceServer
 from dm.sourcelog.upstream.facts import list_tables, read_structure
 
 Change = tuple[str, Literal["delete", "update"]]
@@ -73,9 +73,9 @@ def reached(keys: Iterable[ActingKey], changes: Collection[Change] | None) -> se
     return found
 
 
-def keys_of_source(origin: Origin, rules: TableRules) -> Iterator[ActingKey]:
+def keys_of_source(server: SourceServer, rules: TableRules) -> Iterator[ActingKey]:
     """Those of the tables that are migrated; raises DMError."""
-    connection, facts = origin.addresses.open()
+    connection, facts = server.addresses.open()
     with closing(connection):
         for table in list_tables(connection):
             if not rules.wanted(table):

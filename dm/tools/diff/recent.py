@@ -46,10 +46,10 @@ from dm.progress.tables import SubtaskKey
 from dm.rules import TableRules
 from dm.session.answers import reads_answers
 from dm.sourcelog.stream.memory_quota import MemoryQuota
-from dm.sourcelog.stream.origin import Origin, open_origin
 from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.source_log import SourceLog
 from dm.sourcelog.stream.source_monitor import SourceEnd
+from dm.sourcelog.stream.source_server import SourceServer, open_source_server
 from dm.sourcelog.stream.spool import OpenItems, Spool
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
 from dm.tools.diff.acting_keys import BOTH, ActingKey, Change, keys_of_source, keys_of_target, reached
@@ -196,13 +196,13 @@ class Recent:
         for record in records.values():
             start = record.place if start is None or start.covers(record.place) else start
         assert start is not None
-        origin = open_origin(subtask, relay, self.clock)
+        server = open_source_server(subtask, relay, self.clock)
         rules = TableRules(subtask)
-        tables = _WrittenTables(origin, rules, self._columns)
-        if not origin.facts.logs_cascades:
+        tables = _WrittenTables(server, rules, self._columns)
+        if not server.facts.logs_cascades:
             self._silent = True
-            self._acting += keys_of_source(origin, rules)
-        for transaction in self._transactions(origin, subtask, start, end, stop):
+            self._acting += keys_of_source(server, rules)
+        for transaction in self._transactions(server, subtask, start, end, stop):
             if not self._open:  # what is left of the log can't be of use
                 return
             for item in transaction.items:
@@ -222,13 +222,13 @@ class Recent:
             return
         changed, other_keys = effect
         self._give_up(sorted(changed), why)
-        if not tables.origin.facts.logs_cascades:  # the keys that are there now are not those that acted then
+        if not tables.server.facts.logs_cascades:  # the keys that are there now are not those that acted then
             self._give_up(sorted(other_keys), _BY_KEYS)
             self._note(changed | other_keys, BOTH)
 
     def _rows(self, tables: _WrittenTables, item: RowsItem, records: Mapping[str, EqualSince]) -> None:
         table = tables.of(item.table_map)
-        if not tables.origin.facts.logs_cascades:
+        if not tables.server.facts.logs_cascades:
             self._note(table[0] if isinstance(table, tuple) else [table.target], [item.rows.kind])
         if isinstance(table, tuple):
             self._give_up(*table)
@@ -252,14 +252,14 @@ class Recent:
             self._give_up([largest], "more of its rows were written than may be kept in memory")
 
     def _transactions(
-        self, origin: Origin, subtask: SubtaskConfig, start: Position, end: Position, stop: threading.Event
+        self, server: SourceServer, subtask: SubtaskConfig, start: Position, end: Position, stop: threading.Event
     ) -> Iterator[SourceTransaction]:
         """Everything from one place to another; raises DMError where the relay has not got so far in time."""
         wanted, until = SourceEnd(end, 0.0, 0.0), self.clock.monotonic() + _WAIT_SECONDS
         prepared = PreparedTransactions(self.scratch / "prepared")
         prepared.open(0, None)
         wants = TableRules(subtask).wanted
-        log = SourceLog(origin.event_source(), wants, prepared, gtids_ordered=origin.facts.gtid_ordered)
+        log = SourceLog(server.event_source(), wants, prepared, gtids_ordered=server.facts.gtid_ordered)
         spool = Spool(self.scratch / "spool", self.clock)
         spool.wipe()
         reader = log.open(start, OpenItems(MemoryQuota(subtask.syncer.reading_quota), spool))
@@ -284,7 +284,7 @@ class Recent:
 class _WrittenTables:
     """The tables of a source, by their table maps."""
 
-    origin: Origin
+    server: SourceServer
     rules: TableRules
     columns: Mapping[str, list[str]]  # of the keys at the target
     _known: dict[int, _WrittenTable | tuple[list[str], str]] = field(default_factory=dict)
@@ -306,10 +306,10 @@ class _WrittenTables:
         if self.rules.scattered(name) is not None:
             return sorted(self._at_target([name])), f"rows of {name} go to several tables"
         target = _folded(self.rules.route(name))
-        schema = self.origin.read_structure(name)
+        schema = self.server.read_structure(name)
         if schema is None:
             return [target], f"{name} is gone from the source"
-        wire = wire_columns(schema, self.origin.facts.flavor)
+        wire = wire_columns(schema, self.server.facts.flavor)
         why = mismatch(table_map, wire)
         if why is not None:
             return [target], f"rows of {name} were written with another structure: {why}"
@@ -327,7 +327,7 @@ class _WrittenTables:
         query = item.query
         if query.undecodable is not None or len(query.readings) > 1:
             return None
-        effect = effect_of(query.text, self.origin.context_of(query), self.rules.wanted)
+        effect = effect_of(query.text, self.server.context_of(query), self.rules.wanted)
         if effect.unknown or any(not table.table for table in effect.changed):
             return None
         return self._at_target(effect.changed), self._at_target(effect.other_foreign_keys)

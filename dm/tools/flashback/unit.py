@@ -38,7 +38,7 @@ from dm.progress.tables import SubtaskKey, existing_tables
 from dm.rules.row_filter import Judges
 from dm.rules.table_rules import TableRules
 from dm.session.state import CLIENT_HEAD
-from dm.sourcelog.stream.origin import Origin, open_origin
+from dm.sourcelog.stream.source_server import SourceServer, open_source_server
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction
 from dm.sourcelog.stream.until import Until
 from dm.tools.errands import FlashbackReport, FlashbackRequest, RelayedSubtask, place_of
@@ -97,13 +97,13 @@ class FlashbackUnit:
 
     def _take_back(self, each: RelayedSubtask, report: FlashbackReport, stop: threading.Event) -> None:
         subtask, request = each.subtask, self._request
-        origin = open_origin(subtask, each.relay, SystemClock())
+        server = open_source_server(subtask, each.relay, SystemClock())
         control = TargetConnection(subtask.target)
         schemas = TargetSchemas(lambda: TargetConnection(subtask.target))
         weights = ServerWeights(lambda: TargetConnection(subtask.target))
         try:
             checkpoint = _checkpoint(control, subtask)
-            facts = origin.facts
+            facts = server.facts
             stretch = Stretch(
                 subtask.source_id,
                 each.relay,
@@ -113,7 +113,7 @@ class FlashbackUnit:
                 checkpoint.position,
                 subtask.syncer.reading_quota,
                 facts.gtid_ordered,
-                marks_of(subtask, facts, lambda: origin.addresses.open()[0]),
+                marks_of(subtask, facts, lambda: server.addresses.open()[0]),
             )
             rules = TableRules(subtask)
             filters = FilterSession(
@@ -125,13 +125,13 @@ class FlashbackUnit:
                 flavor=control.flavor,
                 narrower_columns=subtask.syncer.narrower_columns,
                 local_time=local_time(control, subtask.timezone),
-                computing=in_files(applications_settings(control, origin.settings, subtask.application_zone)),
+                computing=in_files(applications_settings(control, server.settings, subtask.application_zone)),
             )
             zone = filter_zone(control) if subtask.expression_filters else ""
             target = FlashbackTarget(schemas.get, options, Judges(weights, filters, zone))
-            tables = UndoneTables(rules, _structures(origin, checkpoint), target)
+            tables = UndoneTables(rules, _structures(server, checkpoint), target)
             try:
-                self._write(stretch, checkpoint, self._wanted(rules), origin, tables, report, stop)
+                self._write(stretch, checkpoint, self._wanted(rules), server, tables, report, stop)
             finally:
                 filters.close()
         finally:
@@ -152,14 +152,14 @@ class FlashbackUnit:
         stretch: Stretch,
         checkpoint: Checkpoint,
         wanted: Callable[[TableName], bool],
-        origin: Origin,
+        server: SourceServer,
         tables: UndoneTables,
         report: FlashbackReport,
         stop: threading.Event,
     ) -> None:
         self._phase = f"looking at what {stretch.source_id} has done"
         start = stretch.start()
-        surveyor = Surveyor(wanted, origin.context_of)
+        surveyor = Surveyor(wanted, server.context_of)
         survey = surveyor.look(start, stretch.transactions(start, wanted, self._scratch / "first", stop))
         report.begin, report.end = survey.begin, survey.end
         report.ddl, report.ddl_untold = survey.ddl, survey.ddl_untold
@@ -274,6 +274,6 @@ def _checkpoint(control: TargetConnection, subtask: SubtaskConfig) -> Checkpoint
     return found
 
 
-def _structures(origin: Origin, checkpoint: Checkpoint) -> SourceStructures:
+def _structures(server: SourceServer, checkpoint: Checkpoint) -> SourceStructures:
     known = {name: point.schema for name, point in checkpoint.tables.items() if point.schema is not None}
-    return SourceStructures(origin.facts.flavor, known, origin.facts.logs_cascades)
+    return SourceStructures(server.facts.flavor, known, server.facts.logs_cascades)

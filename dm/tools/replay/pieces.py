@@ -37,9 +37,9 @@ from dm.sourcelog.relaylog.recovery import gtids_at
 from dm.sourcelog.relaylog.relay_source import RelayEventSource, find_time
 from dm.sourcelog.relaylog.scan import created_at, scan
 from dm.sourcelog.stream.file_births import FileBirth
-from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.prepared import UnheldXa
 from dm.sourcelog.stream.source_log import SourceLog, Space
+from dm.sourcelog.stream.source_server import SourceServer
 from dm.sourcelog.stream.until import Until, UntilGtids, UntilPosition, UntilTime
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.tools.replay.decoding import Decoded
@@ -233,10 +233,10 @@ class ReplayStart:
     again: bool  # earlier runs may have done any of what lies after the checkpoint, or the task file says so
 
 
-def refuse_unsuited(subtask: SubtaskConfig, origin: Origin, target: TargetConnection) -> None:
+def refuse_unsuited(subtask: SubtaskConfig, server: SourceServer, target: TargetConnection) -> None:
     """Raise DMError where the task's settings leave nothing that is exact."""
     settings = subtask.syncer
-    checks = subtask.foreign_key_checks and not origin.facts.logs_cascades
+    checks = subtask.foreign_key_checks and not server.facts.logs_cascades
     why = {
         "it merges shards (`shard-mode`)": bool(subtask.shard_mode),
         "it has several sources, whose changes have an order": bool(subtask.neighbours) or subtask.order is not None,
@@ -251,7 +251,9 @@ def refuse_unsuited(subtask: SubtaskConfig, origin: Origin, target: TargetConnec
             raise DMError("replay-unsuited", task=subtask.task, why=words)
 
 
-def find_beginning(subtask: SubtaskConfig, taken: Takeover, control: TargetConnection, origin: Origin) -> ReplayStart:
+def find_beginning(
+    subtask: SubtaskConfig, taken: Takeover, control: TargetConnection, server: SourceServer
+) -> ReplayStart:
     """Read what is stored; raises DMError."""
     claim = taken.claims[CONTROL]
     key, checkpoint = claim.key, taken.checkpoint
@@ -265,13 +267,13 @@ def find_beginning(subtask: SubtaskConfig, taken: Takeover, control: TargetConne
         "its last run has left changes undone; `resume-task` and `pause-task` settle that": (
             taken.bound() is not None and has_undone(control, key)
         ),
-        "its source is another server since": checkpoint.position.server_uuid != origin.facts.server_uuid,
+        "its source is another server since": checkpoint.position.server_uuid != server.facts.server_uuid,
         "its checkpoint is in no file": not checkpoint.position.file,
     }
     for words, is_so in why.items():
         if is_so:
             raise DMError("replay-unsuited", task=subtask.task, why=words)
-    origin.demand_same_file(checkpoint.position)
+    server.demand_same_file(checkpoint.position)
     stored = read_replay(control, key)
     epoch = max(row.epoch for row in taken.rows)
     here = checkpoint.position

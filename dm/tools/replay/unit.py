@@ -46,8 +46,8 @@ from dm.progress.replayed import (
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.progress.takeover import Fence, take_over
 from dm.rules.table_rules import TableRules
-from dm.sourcelog.stream.origin import Origin, open_origin
 from dm.sourcelog.stream.prepared import PreparedTransactions
+from dm.sourcelog.stream.source_server import SourceServer, open_source_server
 from dm.sourcelog.stream.until import Until
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
@@ -120,9 +120,9 @@ class ReplayUnit:
 
     def _run(self, stop: threading.Event) -> None:
         subtask, key = self._request.subtask, self._key
-        origin = open_origin(subtask, self._request.relay, self._clock)
+        server = open_source_server(subtask, self._request.relay, self._clock)
         with closing(TargetConnection(subtask.target)) as control:
-            refuse_unsuited(subtask, origin, control)
+            refuse_unsuited(subtask, server, control)
             create_tables(control, key)
             create_record(control, key)
             taken = take_over({CONTROL: control}, Fence(key, self._clock, stop, self.report.enter, subtask.run_by))
@@ -133,8 +133,8 @@ class ReplayUnit:
                 self.report.enter("cancelled")
                 self.report.over = True
                 return
-            beginning = find_beginning(subtask, taken, control, origin)
-            self._views = origin.views()
+            beginning = find_beginning(subtask, taken, control, server)
+            self._views = server.views()
             self.report.begin = beginning.checkpoint.position
             prepared = PreparedTransactions(self._request.sync_directory / "prepared")
             listed = read_prepared(control, key)
@@ -142,10 +142,10 @@ class ReplayUnit:
             if prepared.without_rows():  # they are on another host
                 why = "rows of prepared XA transactions were on another host, and are read again by a syncer"
                 raise DMError("replay-unsuited", task=subtask.task, why=why)
-            stretch = RelayStretch.at(self._request.relay, beginning.checkpoint.position, origin.facts.flavor)
+            stretch = RelayStretch.at(self._request.relay, beginning.checkpoint.position, server.facts.flavor)
             try:
-                replay = self._planned(control, beginning, stretch, origin, stop)
-                self._apply(replay, self._around(replay, beginning, origin), stop)
+                replay = self._planned(control, beginning, stretch, server, stop)
+                self._apply(replay, self._around(replay, beginning, server), stop)
             except DMError as error:
                 if error.name in _ENDS_THE_PLAN:
                     with suppress(DMError):  # the next call meets the same error, and tries again
@@ -165,7 +165,7 @@ class ReplayUnit:
         control: TargetConnection,
         beginning: ReplayStart,
         stretch: RelayStretch,
-        origin: Origin,
+        server: SourceServer,
         stop: threading.Event,
     ) -> StoredReplay:
         """The plan, stored, with all its pieces read."""
@@ -173,27 +173,27 @@ class ReplayUnit:
         if stored is not None:
             self.report.goes_on = True
             replay, self.report.applied = continue_replay(control, beginning.claim, stored, self._lanes())
-            asked = self._asked(beginning, origin, stop)
+            asked = self._asked(beginning, server, stop)
             if asked is not None:
                 demand_covered(asked, replay.end, self._request.subtask.task)
-            around = self._around(replay, beginning, origin)
+            around = self._around(replay, beginning, server)
             missing = [piece for piece in replay.pieces if not around.spill(piece).exists()]
             for decoded in self._read(around, replay.buckets, missing, stop):
                 demand_planned(replay, decoded)
         else:
-            replay = self._read_anew(beginning, stretch, origin, stop)
+            replay = self._read_anew(beginning, stretch, server, stop)
             begin_replay(control, beginning.claim, beginning.checkpoint, replay, self._lanes())
         self.report.end, self.report.ends_before = replay.end, replay.ends_before
         self.report.replayed, self.report.left = replay.replayed or {}, replay.left or {}
         return replay
 
     def _read_anew(
-        self, beginning: ReplayStart, stretch: RelayStretch, origin: Origin, stop: threading.Event
+        self, beginning: ReplayStart, stretch: RelayStretch, server: SourceServer, stop: threading.Event
     ) -> StoredReplay:
         shutil.rmtree(self._directory, ignore_errors=True)
         request, start = self._request, beginning.checkpoint.position
         self.report.enter("looking at the relay")
-        asked = self._asked(beginning, origin, stop)
+        asked = self._asked(beginning, server, stop)
         pieces = stretch.pieces(end=asked)
         if not pieces:
             why = f"the relay ends at {start}"
@@ -204,26 +204,26 @@ class ReplayUnit:
         replay = StoredReplay(
             uuid.uuid4().hex, beginning.claim.epoch, start, start, tuple(pieces), buckets, beginning.again
         )
-        found = self._read(self._around(replay, beginning, origin), buckets, pieces, stop)
+        found = self._read(self._around(replay, beginning, server), buckets, pieces, stop)
         route = TableRules(request.subtask).route
         return plan_of(replay, found, stretch, request.subtask.task, beginning.checkpoint.bound, route)
 
-    def _asked(self, beginning: ReplayStart, origin: Origin, stop: threading.Event) -> Position | None:
+    def _asked(self, beginning: ReplayStart, server: SourceServer, stop: threading.Event) -> Position | None:
         """The place that was asked for; None where the relay's end comes first. Raises DMError."""
         request = self._request
         if not request.until:
             return None
         until, room = self._place(request.subtask, request.until), request.subtask.syncer.reading_quota
-        return place_of_end(until, request.relay, origin.facts, beginning.checkpoint.position, room, stop)
+        return place_of_end(until, request.relay, server.facts, beginning.checkpoint.position, room, stop)
 
-    def _around(self, replay: StoredReplay, beginning: ReplayStart, origin: Origin) -> ReplayContext:
+    def _around(self, replay: StoredReplay, beginning: ReplayStart, server: SourceServer) -> ReplayContext:
         subtask = self._request.subtask
-        target = with_settings(subtask.target, origin.settings)
+        target = with_settings(subtask.target, server.settings)
         return ReplayContext(
             subtask.model_copy(update={"target": target}),
-            origin.facts,
-            origin.settings,
-            origin.collations,
+            server.facts,
+            server.settings,
+            server.collations,
             self._views,
             beginning.known,
             self._request.relay,

@@ -41,7 +41,7 @@ from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.rows_before import effect_of
 from dm.progress.intent import OnlineRecord
 from dm.rules.table_rules import TableRules
-from dm.sourcelog.stream.origin import Origin
+from dm.sourcelog.stream.source_server import SourceServer
 from dm.sourcelog.stream.transaction import SourceTransaction, StatementItem
 from dm.syncer.ddl.plan import CutOver, DumpWindow, Execute, PlanningState, SourceAnswers, StatementEvent, pausing
 from dm.syncer.ddl.planner import plan
@@ -58,7 +58,7 @@ _REBUILDS: Final = frozenset({"ENABLE", "DISABLE", "FORCE", "ORDER"})
 class Statements:
     """Follows the statements of one source; belongs to the reader's thread."""
 
-    origin: Origin
+    server: SourceServer
     rules: TableRules
     tables: SourceTables
     pending: PendingRows
@@ -69,7 +69,7 @@ class Statements:
     @classmethod
     def of(
         cls,
-        origin: Origin,
+        server: SourceServer,
         rules: TableRules,
         tables: SourceTables,
         pending: PendingRows,
@@ -79,9 +79,9 @@ class Statements:
     ) -> Statements:
         """Those from a place on where these online DDLs are under way."""
         # Whether a name is a view does not matter to rows that were applied, and asking is about the present.
-        source = SourceAnswers(origin.context_of, lambda _: False, origin.present_table)
+        source = SourceAnswers(server.context_of, lambda _: False, server.present_table)
         known = PlanningState(rules, tables.tracker, source, DumpWindow(tables.points), online, TemporaryTables())
-        return cls(origin, rules, tables, pending, schemas, known)
+        return cls(server, rules, tables, pending, schemas, known)
 
     def follow(self, item: StatementItem, transaction: SourceTransaction) -> None:
         """The next statement."""
@@ -123,7 +123,7 @@ class Statements:
 
     def _not_understood(self, item: StatementItem) -> None:
         tracker = self.tables.tracker
-        effect = effect_of(item.query.readable, self.origin.context_of(item.query), self.rules.wanted)
+        effect = effect_of(item.query.readable, self.server.context_of(item.query), self.rules.wanted)
         touched = effect.stands_before([table for table in tracker.tables() if self.rules.wanted(table)])
         for table in touched:
             tracker.forget(table)

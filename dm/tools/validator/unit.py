@@ -53,9 +53,9 @@ from dm.progress.validator_errors import (
 )
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.relaylog.hold import Hold
-from dm.sourcelog.stream.origin import Origin, open_origin
 from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.source_log import SourceLog, Space
+from dm.sourcelog.stream.source_server import SourceServer, open_source_server
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
 from dm.sourcelog.upstream.snapshot import upper_bound
 from dm.tools.validator.judge import Judge
@@ -87,7 +87,7 @@ class _ValidatorRun:
 
     progress: ValidatorProgress
     gate: CheckpointGate
-    origin: Origin
+    server: SourceServer
     tables: SourceTables
     statements: Statements
     prepared: PreparedTransactions
@@ -186,7 +186,7 @@ class ValidatorUnit:
         stored = progress.claim()
         # Two readers with one identity would end each other's streams.
         reader = subtask.model_copy(update={"task": f"{subtask.task} (validator)"})
-        origin = open_origin(reader, self._relay, self._clock)
+        server = open_source_server(reader, self._relay, self._clock)
         rules = TableRules(subtask)
         schemas = TargetSchemas(lambda: TargetConnection(subtask.target))
         stack.callback(schemas.close)
@@ -206,7 +206,7 @@ class ValidatorUnit:
             points = dict(found.points_ahead())
             if self._start.position is not None:
                 ahead = found.position
-                points.update(self._altered_since(origin, rules, position, found.position, known))
+                points.update(self._altered_since(server, rules, position, found.position, known))
             structures = StoredStructures(known, read_online(control, key), points)
         prepared = PreparedTransactions(self._work / "prepared", ignores_earlier=True)
         prepared.open(progress.epoch, position if begun else None)
@@ -215,7 +215,7 @@ class ValidatorUnit:
         options = PlanOptions(flavor=control.flavor, narrower_columns="accept")
         tables = SourceTables(
             ValidatorSource(
-                rules, origin.tracker(structures.tables.values()), origin.facts.flavor, subtask.sole_source
+                rules, server.tracker(structures.tables.values()), server.facts.flavor, subtask.sole_source
             ),
             ValidatorTarget(schemas, options, lambda table: read_structure_of(lookups, key, table)),
             self._tell,
@@ -223,11 +223,11 @@ class ValidatorUnit:
             dict(structures.points),
         )
         tables.statuses(read_table_status(control, key))
-        statements = Statements.of(origin, rules, tables, self._pending, schemas, online=structures.online)
-        pace = Throttle(partial(_source_end, origin), self._clock, self._pace)
+        statements = Statements.of(server, rules, tables, self._pending, schemas, online=structures.online)
+        pace = Throttle(partial(_source_end, server), self._clock, self._pace)
         self._ending.add(pace.end)
         run = _ValidatorRun(
-            progress, gate, origin, tables, statements, prepared, position, ahead, processed, processed, pace
+            progress, gate, server, tables, statements, prepared, position, ahead, processed, processed, pace
         )
         self._count_errors(run)
         self._status.attach(lambda: run.position, lambda: run.processed, gate)
@@ -237,19 +237,19 @@ class ValidatorUnit:
         return run
 
     def _altered_since(
-        self, origin: Origin, rules: TableRules, start: Position, end: Position, known: Mapping[TableName, object]
+        self, server: SourceServer, rules: TableRules, start: Position, end: Position, known: Mapping[TableName, object]
     ) -> dict[TableName, Position]:
         """Tables whose structure is not what it was at the start: their rows are looked at from the end on."""
         found: dict[TableName, Position] = {}
         prepared = PreparedTransactions(self._work / "survey-prepared", ignores_earlier=True)
         prepared.open(0, None)
-        log = SourceLog(origin.event_source(), lambda _: False, prepared, gtids_ordered=origin.facts.gtid_ordered)
+        log = SourceLog(server.event_source(), lambda _: False, prepared, gtids_ordered=server.facts.gtid_ordered)
         for transaction in log.follow(start, self._space("survey"), self._ending):
             if transaction is None:
                 continue
             for item in transaction.items:
                 if isinstance(item, StatementItem):
-                    effect = effect_of(item.query.readable, origin.context_of(item.query), rules.wanted)
+                    effect = effect_of(item.query.readable, server.context_of(item.query), rules.wanted)
                     found.update(dict.fromkeys(effect.stands_before(known), end))
             if transaction.end.covers(end):
                 break
@@ -261,10 +261,10 @@ class ValidatorUnit:
     # -- Reading
 
     def _read(self, run: _ValidatorRun) -> None:
-        origin, wanted = run.origin, run.statements.rules.wanted
-        marks = marks_of(self._subtask, origin.facts, lambda: origin.addresses.open()[0])
+        server, wanted = run.server, run.statements.rules.wanted
+        marks = marks_of(self._subtask, server.facts, lambda: server.addresses.open()[0])
         log = SourceLog(
-            origin.event_source(), wanted, run.prepared, gtids_ordered=origin.facts.gtid_ordered, marks=marks
+            server.event_source(), wanted, run.prepared, gtids_ordered=server.facts.gtid_ordered, marks=marks
         )
         run.gate.moved = lambda: self._checkpoint_moved(run)
         if not self._room():  # for what waits since an earlier run
@@ -362,7 +362,7 @@ class ValidatorUnit:
         around = RoundContext(
             self._pending,
             run.statements.schemas,
-            Places(lambda: run.position, lambda: self._applied(run), partial(_source_end, run.origin)),
+            Places(lambda: run.position, lambda: self._applied(run), partial(_source_end, run.server)),
             lambda errors: self._found(run, errors),
             lambda shape, why: self._unfit(run, shape, why),
         )
@@ -443,8 +443,8 @@ class ValidatorUnit:
             self._hold.keep_from(position)
 
 
-def _source_end(origin: Origin) -> Position:
+def _source_end(server: SourceServer) -> Position:
     """The end of the source's binlog; raises DMError."""
-    connection, facts = origin.addresses.open()
+    connection, facts = server.addresses.open()
     with closing(connection):
         return upper_bound(connection, facts)

@@ -19,7 +19,7 @@ from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.sourcelog.stream.origin import open_origin
+from dm.sourcelog.stream.source_server import open_source_server
 from dm.sourcelog.upstream.connection import connect, identity_for
 from dm.sourcelog.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStream, silence_limit
 from dm.unit import JSON
@@ -64,8 +64,8 @@ def test_a_start_that_is_told_to_stop_reads_no_further(upstream: ThrowawayServer
         return True
 
     source = source_at(endpoint_at(upstream))
-    origin = open_origin(subtask_of(source, upstream, target, "stops"), None, SystemClock())
-    assert origin.present(wanted, stop) is None
+    at_start = open_source_server(subtask_of(source, upstream, target, "stops"), None, SystemClock())
+    assert at_start.present(wanted, stop) is None
     assert len(asked) == 1
 
 

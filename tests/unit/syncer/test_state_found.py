@@ -27,8 +27,8 @@ from dm.progress.intent import Intent
 from dm.progress.lane_rows import CONTROL, KEYLESS, LaneClaim, LaneRow, OrderedRecord, worker_lane
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover, Undone
-from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.prepared_list import HeldXa
+from dm.sourcelog.stream.source_server import SourceServer
 from dm.syncer import state_found
 from dm.syncer.resources import Resources
 from dm.syncer.state_found import FirstCheckpoint, StateFound, find_state
@@ -130,8 +130,8 @@ class Stored:
     def found(self, checkpoint: Checkpoint | None, *rows: LaneRow, intent: Intent | None = None) -> StateFound:
         """What a run finds."""
         taken = Takeover({CONTROL: LaneClaim(KEY, CONTROL, 7)}, checkpoint, intent, rows)
-        control, origin = cast(TargetConnection, object()), cast(Origin, self)
-        return find_state(taken, control, origin, cast(Resources, self), cast(FirstCheckpoint, self))
+        control, server = cast(TargetConnection, object()), cast(SourceServer, self)
+        return find_state(taken, control, server, cast(Resources, self), cast(FirstCheckpoint, self))
 
     def before(self, earlier: str, later: str) -> bool:
         """Whether one step comes before another."""
@@ -236,7 +236,7 @@ class Log:
         subtask = SimpleNamespace(syncer=SimpleNamespace(reading_quota=1 << 20))
         rules = SimpleNamespace(wanted=lambda table: table == TableName("db", "t"))
         given = cast(Any, subtask), cast(Any, rules), cast(Any, self), threading.Event()
-        return FirstCheckpoint(*given)._unaltered(start(), replace(start(), offset=end), cast(Origin, self))
+        return FirstCheckpoint(*given)._unaltered(start(), replace(start(), offset=end), cast(SourceServer, self))
 
     @property
     def clock(self) -> FakeClock:

@@ -14,7 +14,7 @@ from dm.mysql.dialect import Flavor
 from dm.mysql.schema.charset import Collated
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.sql.context import SourceContext
-from dm.sourcelog.stream.origin import PresentTable
+from dm.sourcelog.stream.source_server import PresentTable
 from dm.syncer.ddl.server_written import SourceNow, settled
 
 UTF8MB4 = Collated("utf8mb4", "utf8mb4_general_ci")

@@ -14,7 +14,7 @@ from dm.gtid import Gtid, GtidSet
 from dm.position import Position
 from dm.progress.lane_rows import CONTROL, LaneClaim
 from dm.progress.tables import SubtaskKey
-from dm.sourcelog.stream.origin import Origin
+from dm.sourcelog.stream.source_server import SourceServer
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.shards.shard_run import PassEnd, ShardRun
 from dm.syncer.state_found import StateFound
@@ -112,7 +112,7 @@ def test_nothing_is_done_behind_the_end_wherever_a_servers_binlog_ends() -> None
 
 
 class _Server:
-    """A server that has everything, as an origin shows it."""
+    """A server that has everything, as `SourceServer` shows it."""
 
     def __init__(self, *, ordered: bool) -> None:
         self.facts = SimpleNamespace(gtid_ordered=ordered)
@@ -128,7 +128,7 @@ class _Server:
 def settled(place: Position, start: Position, *, ordered: bool = True) -> PassEnd:
     """The end of a pass, before anything is read."""
     end, server = PassEnd(place), _Server(ordered=ordered)
-    end.settle(cast("Origin", server), start)
+    end.settle(cast("SourceServer", server), start)
     assert server.asked == [place], "a server that lacks something of main's is refused before anything is read"
     return end
 
@@ -180,7 +180,7 @@ def test_a_run_of_a_pass_asks_the_server_first_and_has_no_bound_behind_the_end()
     run = ShardRun(config, LaneClaim(SubtaskKey("dm_meta", "shop", "mysql-01"), CONTROL, 7), end)
     state = SimpleNamespace(start=START, checkpoint=SimpleNamespace(tables={}))
     server, nobody = _Server(ordered=False), cast("TargetConnection", None)
-    run.join(nobody, cast("StateFound", state), cast("Origin", server), FakeClock())
+    run.join(nobody, cast("StateFound", state), cast("SourceServer", server), FakeClock())
     assert server.asked == [PLACE]
     assert not end.told
     assert run.bound(replace(end.place, offset=end.place.offset + 1)) == end.place

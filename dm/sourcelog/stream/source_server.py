@@ -64,7 +64,7 @@ class PresentTable:
     created: int | None  # seconds since 1970
 
 
-class Origin:
+class SourceServer:
     """One source, with the facts of the server that answered at the start of the run."""
 
     def __init__(
@@ -338,7 +338,7 @@ def _absent(error: DMError) -> bool:
     return error.server_errno in _NO_SUCH_TABLE
 
 
-def open_origin(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clock) -> Origin:
+def open_source_server(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clock) -> SourceServer:
     """Ask the source who it is and decide where its events come from; raises DMError."""
 
     def stored() -> str:
@@ -360,4 +360,4 @@ def open_origin(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clo
         source = RelayEventSource(relay_directory, facts.flavor)
     else:
         source = RemoteEventSource(described.endpoint, identity, clock=clock, addresses=addresses)
-    return Origin(subtask, facts, collations, source, addresses, settings)
+    return SourceServer(subtask, facts, collations, source, addresses, settings)
