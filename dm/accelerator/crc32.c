@@ -22,10 +22,10 @@ void crc32_prepare(void)
             rest = rest & 1 ? rest >> 1 ^ POLYNOMIAL : rest >> 1;
         tables[0][byte] = rest;
     }
-    for (int behind = 1; behind < 8; behind++)
+    for (int zeros = 1; zeros < 8; zeros++)
         for (int byte = 0; byte < 256; byte++) {
-            uint32_t before = tables[behind - 1][byte];
-            tables[behind][byte] = before >> 8 ^ tables[0][before & 0xFF];
+            uint32_t before = tables[zeros - 1][byte];
+            tables[zeros][byte] = before >> 8 ^ tables[0][before & 0xFF];
         }
 #ifdef CARRYLESS
     __builtin_cpu_init();

@@ -133,7 +133,7 @@ static void events_dealloc(PyObject *object)
 }
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Events that stand in bytes one behind the other."},
+    {Py_tp_doc, "Events that stand in bytes one after the other."},
     {Py_sq_length, events_length},
     {Py_sq_item, events_item},
     {Py_tp_traverse, events_traverse},

@@ -130,8 +130,8 @@ PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize
     if (type == NULL)
         return NULL;
     if (body_of(args + 2, &data, &at, &end) && end - at >= TABLE_ID_SIZE) {
-        size_t behind = at + TABLE_ID_SIZE;
-        PyObject *content = PyBytes_FromStringAndSize((const char *)data + behind, (Py_ssize_t)(end - behind));
+        size_t after = at + TABLE_ID_SIZE;
+        PyObject *content = PyBytes_FromStringAndSize((const char *)data + after, (Py_ssize_t)(end - after));
         if (content == NULL)
             return NULL;
         PyObject *known = PyDict_GetItemWithError(args[0], content);
@@ -246,10 +246,10 @@ static Outcome take_back(const Run *run)
 /* A table map that is in force, or that gets a new number because the source has opened its table again. */
 static Outcome take_table_map(const Run *run, const uint8_t *data, size_t size)
 {
-    const size_t behind = HEADER_SIZE + TABLE_ID_SIZE;
-    if (size < behind + run->trailing)
+    const size_t fixed = HEADER_SIZE + TABLE_ID_SIZE;
+    if (size < fixed + run->trailing)
         return DECLINED;
-    PyObject *content = PyBytes_FromStringAndSize((const char *)data + behind, (Py_ssize_t)(size - run->trailing - behind));
+    PyObject *content = PyBytes_FromStringAndSize((const char *)data + fixed, (Py_ssize_t)(size - run->trailing - fixed));
     if (content == NULL)
         return FAILED;
     PyObject *known = PyDict_GetItemWithError(run->bodies, content);

@@ -172,8 +172,8 @@ static int append_values(TextRows *rows, const uint8_t *end)
                 copy_value((uint8_t *)PyBytes_AS_STRING(column->values) + column->length, room, value, end);
             column->length += value->size;
         }
-        int32_t behind = (int32_t)column->length;
-        memcpy(PyBytes_AS_STRING(column->offsets) + (row + 1) * sizeof behind, &behind, sizeof behind);
+        int32_t after = (int32_t)column->length;
+        memcpy(PyBytes_AS_STRING(column->offsets) + (row + 1) * sizeof after, &after, sizeof after);
     }
     rows->rows++;
     return 1;

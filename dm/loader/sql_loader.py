@@ -264,7 +264,7 @@ class _Sender:
                 return found
             found = NotUnderstood(f"rows of table {named} in a file of table {self.task.table}")
         if isinstance(found, Setting) and self._gathered and (found.sql or found.charset):
-            found = NotUnderstood("a setting behind rows")
+            found = NotUnderstood("a setting after rows")
         if isinstance(found, NotUnderstood):
             raise DMError("dump-file-not-understood", file=self.shown, offset=text.offset, why=found.why)
         if isinstance(found, Setting):

@@ -190,7 +190,7 @@ class PullPlanner:
             )
         file = self._first()
         structlog.get_logger().warning(
-            "the source has purged what follows the relay's files, and no task needs them: going on behind the gap",
+            "the source has purged what follows the relay's files, and no task needs them: going on after the gap",
             stored=str(stored),
             goes_on=file,
         )

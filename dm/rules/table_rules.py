@@ -1,4 +1,4 @@
-"""All rules of a subtask behind one interface, `TableRules`: what the syncer, the dump and the load ask of them.
+"""All rules of a subtask, with one interface, `TableRules`: what the syncer, the dump and the load ask of them.
 
 `DumpSelection` is what dumpling's `-B`, `-T` and `-f` in `extra-args` leave of the lists: DM gives these options to
 dumpling. `-T` names tables, `-f` has patterns; either stands in place of the block-allow-list. `-B` names schemas, and

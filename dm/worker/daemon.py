@@ -164,11 +164,11 @@ def _listening(home: Home, operations: Operations, metrics: Metrics, ports: Port
                 ("listen", PageBesideApi(TokenDemanded(app, tokens), page), ports.api),
                 ("metrics", TokenDemanded(create_metrics_app(metrics), tokens), ports.metrics),
             )
-            for name, behind, port in wanted:
+            for name, answering, port in wanted:
                 if port is not None:
                     protocol = LimitedConnection if ports.certificate is None else encrypting(ports.certificate)
                     listener = stack.enter_context(_port(port))
-                    served.append((behind, listener, name, protocol))
+                    served.append((answering, listener, name, protocol))
                     where[name] = _shown(*listener.getsockname()[:2])  # port 0 was replaced by a free one
         for answering, listener, name, protocol in served:
             stack.enter_context(serving(answering, listener, name, protocol))

@@ -161,7 +161,7 @@ class TransactionAssembler:
                         yield transaction
                 if at == len(events):
                     return
-            # Outside of a transaction each event is looked at: a table map alone is refused. So is it behind a mark.
+            # Outside of a transaction each event is looked at: a table map alone is refused. So is it after a mark.
             if self._open and (self._opposite is None or not self._opposite.tables):
                 items, rows_size, size, after = self._parser.rows_of(events, at, self._maps, RowsItem)
                 if items:
@@ -468,13 +468,13 @@ class TransactionAssembler:
         # `log_bin` was changed and places alone can't be compared.
         nothing = gtid is None and not len(self._items) and not (plain and plain.items) and bool(begin.gtid_set)
         known = not nothing and begin.has_processed(gtid, end)
-        behind = begin.reaches(end)
-        writer = self._with_marks(begin, end, applied=not (known or behind))
+        passed = begin.reaches(end)
+        writer = self._with_marks(begin, end, applied=not (known or passed))
         if self._progress:
-            self._with_progress(begin, applied=not (known or behind))
-        if known or behind:
+            self._with_progress(begin, applied=not (known or passed))
+        if known or passed:
             self._items.discard()
-        if behind:
+        if passed:
             return None
         self._position = end
         if plain is None or known:

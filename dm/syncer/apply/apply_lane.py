@@ -29,7 +29,7 @@ from dm.syncer.apply.completion import CompletionTracker, Given, Ticket
 from dm.syncer.apply.conflict_detector import KeyWriters
 from dm.syncer.apply.lane import ChangeQueue, Job, LaneJob, SharedLock, apart, changes_of, counts_of
 from dm.syncer.apply.ordered_lane import ChangeStream
-from dm.syncer.apply.resolution import BatchEnds, Batch, Resolution
+from dm.syncer.apply.resolution import Batch, BatchEnds, Resolution
 from dm.syncer.apply.table_counters import TableCounters
 from dm.syncer.apply.target_writes import Ended
 from dm.syncer.operators import EventPlace

@@ -308,8 +308,8 @@ def _without_table(
     answers: Answers, target: TableName, shards: Sequence[JoiningShard], *, made: bool
 ) -> Iterator[CheckResult]:
     """A load creates it like the shard that comes first, whichever that is; else a person creates it."""
-    behind = any(shard.from_position for shard in shards)  # a load makes what was dumped, not what is there now
-    say = answers.failure if made and not behind else answers.warning
+    later = any(shard.from_position for shard in shards)  # a load makes what was dumped, not what is there now
+    say = answers.failure if made and not later else answers.warning
     table = joined(target, [shard.schema for shard in shards])
     if isinstance(table, Unjoinable):
         texts = [

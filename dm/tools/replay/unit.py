@@ -198,7 +198,7 @@ class ReplayUnit:
         if not pieces:
             why = f"the relay ends at {start}"
             if asked is not None:
-                why = f"nothing behind the checkpoint, {start}, lies before the place that was asked for, {asked}"
+                why = f"nothing after the checkpoint, {start}, lies before the place that was asked for, {asked}"
             raise DMError("replay-nothing", task=request.subtask.task, why=why)
         buckets = min(_MOST_BUCKETS, max(2 * self._cores(), total_bytes(pieces) // _BUCKET_BYTES))
         replay = StoredReplay(

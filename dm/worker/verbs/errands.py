@@ -164,7 +164,7 @@ class ReplayVerbs(VerbWork):
 
 
 def _at_work(job: Job) -> str:
-    """What a subtask does in place of resting behind its load; empty where it rests."""
+    """What a subtask does instead of resting after its load; empty where it rests."""
     if job.subtask.unit == "Sync" and job.subtask.stage in _AT_REST and job.host_run is None:
         return ""
     return f"{job.subtask.stage}, unit {job.subtask.unit or 'none'},"
