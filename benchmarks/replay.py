@@ -56,7 +56,7 @@ class Backlog:
     scale_rows: int
     rows: int
     first: str  # its first file
-    begin: tuple[str, int]  # behind a first transaction, from which the task knows the table
+    begin: tuple[str, int]  # after a first transaction, from which the task knows the table
     end: tuple[str, int]
 
 

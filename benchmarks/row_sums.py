@@ -3,7 +3,7 @@
 Sysbench's rows, and 20 mixed columns with JSON; one session, nobody else: the server's own CPU, the least of several
 runs. Stages are cumulative: a scan that looks at one column, the row's text, the text's hash, sums of hashes. The text
 before decision 087 asked for bytes of each column twice, and for NULL in columns that have none; the one before
-decision 091 had each value behind its length. The last lines are statements as a whole: what dm asks for, what it asked
+decision 091 had each value after its length. The last lines are statements as a whole: what dm asks for, what it asked
 for before, what pt-table-checksum asks for.
 
 CRC32 is there for comparison. It is linear: CRC32(salt || text) is CRC32(text) exclusive-or a constant of the salt and

@@ -29,7 +29,7 @@ _OPTIONS: Mapping[str, Option] = {
 }
 _SESSIONS = 4
 _PER_TRANSACTION = 100
-_FURTHER_ROWS = 6  # of each table, whatever their number: the second row of a table is dearer than the ones behind it
+_FURTHER_ROWS = 6  # of each table, whatever their number: the second row of a table is dearer than the ones after it
 _POLL_SECONDS = 0.2
 _SYNCED_SECONDS = 600.0
 

@@ -19,7 +19,7 @@ PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "openapi.json"
 
 
 def page() -> str:
-    """The whole document; it depends on declarations alone, so nothing behind them has to be there."""
+    """The whole document; it depends on declarations alone, so no work of theirs has to be there."""
     work: Any = defaultdict(MagicMock)
     app = create_app(work, openapi_requests(MagicMock(), work), MagicMock(), MagicMock())
     said = {**app.openapi(), "info": {"title": "dm-worker", "version": "2"}}  # of the API, not of each release

@@ -254,8 +254,6 @@ def _zone(offset: re.Match[str] | None, name: str) -> tzinfo:
         try:
             return ZoneInfo(name)
         except ZoneInfoNotFoundError:
-            raise InexactError(
-                f"this machine knows no time zone {name}: write the offset after the constant"
-            ) from None
+            raise InexactError(f"this machine knows no time zone {name}: write the offset after the constant") from None
     difference = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
     return timezone(-difference if offset[1] == "-" else difference)

@@ -150,7 +150,7 @@ class FullLoad:
     def start(self, unit: str, fault: str, log: Path, *before: str) -> subprocess.Popen[str]:
         """Run a unit in a process of its own with a fault armed there; `log` hears of the strike.
 
-        `before` is a command that runs the command behind it. What the process prints goes to `log` with `.out`.
+        `before` is a command that runs the command after it. What the process prints goes to `log` with `.out`.
         """
         with log.with_suffix(".out").open("wb") as printed:
             process = subprocess.Popen(

@@ -80,7 +80,7 @@ def test_tables_that_a_finished_dump_left_out_are_missed(
     assert f"now include {TableName(load.schema, 'other')}, which" in caught.value.message
 
 
-def test_a_table_that_was_made_behind_a_dump_comes_by_the_binlog(
+def test_a_table_that_was_made_after_a_dump_comes_by_the_binlog(
     mariadb: ThrowawayServer, full_load: LoadFactory
 ) -> None:
     load = full_load(mariadb, mariadb, *KEYED)

@@ -472,11 +472,11 @@ def test_a_full_dump_of_nothing_is_an_error(
     with pytest.raises(DMError) as caught:
         full_load(upstream, target, mode="full").dump()
     assert caught.value.name == "dump-without-tables"
-    assert full_load(upstream, target).dump().tables == (), "with a binlog behind it tables may come"
+    assert full_load(upstream, target).dump().tables == (), "with a binlog after it tables may come"
 
 
 @pytest.mark.parametrize(("table", "name"), [("late", "structure-unknown"), ("keyed", "target-table-missing")])
-def test_behind_a_full_load_a_table_that_it_did_not_bring_lacks_rows(
+def test_after_a_full_load_a_table_that_it_did_not_bring_lacks_rows(
     upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, table: str, name: str
 ) -> None:
     load = full_load(upstream, target, *KEYED)

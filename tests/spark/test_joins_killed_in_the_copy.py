@@ -16,7 +16,7 @@ from tests.testbed.join_kills import OF_THE_COPY, Death
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(1200)]
 
-# Indexes are taken off, and made again behind the rows.
+# Indexes are taken off, and made again after the rows.
 INDEXED = (*TABLES, "ALTER TABLE keyed ADD KEY by_v (v)", "ALTER TABLE keyless ADD KEY by_v (v)")
 
 

@@ -83,7 +83,7 @@ def test_a_dump_of_mydumper_arrives_unchanged(
     check(load)
 
 
-def test_a_load_that_is_killed_goes_on_behind_what_is_committed(
+def test_a_load_that_is_killed_goes_on_after_what_is_committed(
     mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
 ) -> None:
     load = full_load(mariadb, mariadb, *TABLES, mode="load")

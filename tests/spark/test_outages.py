@@ -124,7 +124,7 @@ def planned(load: FullLoad) -> DumpPlan:
 
 
 @pytest.mark.parametrize("lost", ["jvm", "worker", "source"])
-def test_a_dump_goes_on_behind_its_finished_chunks(
+def test_a_dump_goes_on_after_its_finished_chunks(
     lost: str, outage: Outage, server: ServerFactory, target: ThrowawayServer, full_load: LoadFactory
 ) -> None:
     source = server(target.flavor)

@@ -37,9 +37,9 @@ NUMBERS = itertools.count(100_000)  # of rows, also where a test writes several 
 
 
 def task_of(load: FullLoad, subtask: SubtaskConfig | None = None) -> Task:
-    """The task behind its first load."""
+    """The task after its first load."""
     config = subtask or load.subtask()
-    # Behind a dump of a MySQL the stream reads the current file from its beginning (`lower_bound`). The servers are
+    # After a dump of a MySQL the stream reads the current file from its beginning (`lower_bound`). The servers are
     # those of all tests of a process, and a file with the writes of a hundred others takes minutes where many run.
     load.upstream.execute("FLUSH BINARY LOGS")
     dump_unit(config, load.storage, load.spark).run(threading.Event())

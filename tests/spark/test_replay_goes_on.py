@@ -108,7 +108,7 @@ def test_a_task_may_be_resumed_instead(
 
 
 @pytest.mark.chaos
-def test_a_replay_that_died_behind_its_end_is_over(
+def test_a_replay_that_died_after_its_end_is_over(
     scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with scene.session() as cursor:

@@ -1,4 +1,4 @@
-"""The source is reset while it is dumped, or behind the dump: what was read has no place in the new history."""
+"""The source is reset while it is dumped, or after the dump: what was read has no place in the new history."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TABLES = ("CREATE TABLE keyless (v INT)", "INSERT INTO keyless VALUES (1)", "CRE
         pytest.param("mariadb", True, "none", marks=pytest.mark.chaos),
     ],
 )
-def test_a_reset_behind_the_dump_is_found_by_the_syncer(
+def test_a_reset_after_the_dump_is_found_by_the_syncer(
     server: ServerFactory, target: ThrowawayServer, full_load: LoadFactory, flavor: Flavor, gtid: bool, consistency: str
 ) -> None:
     upstream = server(flavor, gtid=gtid)

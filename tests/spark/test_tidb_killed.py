@@ -54,7 +54,7 @@ def test_a_load_that_makes_tables_and_their_indexes(
     process = load.start("Load", kill.faults, kill.log)
     kill.strike(lambda: process.poll() is not None)
     said = kill.log.with_suffix(".out").read_text()
-    # Behind the last point nothing is asked of the target any more.
+    # After the last point nothing is asked of the target any more.
     assert process.wait() in (TRIED_AGAIN, *([0] if point == "loader.finished" else [])), said
     load.load()
     task = load.subtask().task

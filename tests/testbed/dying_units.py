@@ -121,7 +121,7 @@ class DyingValidator:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """It is dead, or frozen: what is written during the block it reads behind it."""
+        """It is dead, or frozen: what is written during the block it reads after it."""
         process = self._process
         if process is not None and not process.ended and self._draw.random() < 0.5:
             process.freeze()

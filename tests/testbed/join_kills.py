@@ -1,4 +1,4 @@
-"""Main or the share killed at a fault point while tables join, or their TiDB, and what is begun again behind it."""
+"""Main or the share killed at a fault point while tables join, or their TiDB, and what is begun again after it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Death:
         return self.point in OF_MAIN
 
     def strikes(self, task: Task) -> None:
-        """Kill the stream at the point; what is loaded beside it rests behind that."""
+        """Kill the stream at the point; what is loaded beside it rests after that."""
         if self.of_main:
             with self.main(task) as main, task.joining(ends=False):
                 wait_until(lambda: main.ended, f"{self.point} is passed", _SECONDS)

@@ -107,7 +107,7 @@ class Run(NamedTuple):
     turn: bool = False
     revision: int = 0
     actions: tuple[Action, ...] = ()
-    kept: bool = False  # behind the event
+    kept: bool = False  # after the event
     loose: bool = False
 
 

@@ -10,10 +10,10 @@ proof that the model can see one.
 A run applies by several lanes or, with `atomic-transactions`, by the one of its own (I9), and the next run may do the
 other. Where none ever does the first, each commit must leave a state that the source had, and never an older one.
 
-A history may hold a DDL event of several pieces, each with an intent (I6), and another one behind it. The end of one is
+A history may hold a DDL event of several pieces, each with an intent (I6), and another one after it. The end of one is
 held until the next intent or until rows follow, and may be stored at any time before. A person may at any moment, once,
 want something else in place of the first one (I8). What was acknowledged must then be what happened: all of it, once,
-behind what the target had of the event before; and without it the event itself. Here no structure tells that a piece
+after what the target had of the event before; and without it the event itself. Here no structure tells that a piece
 was executed already unless it is the one that was announced.
 """
 
@@ -46,13 +46,13 @@ from tests.testbed.progress_model_state import (
 )
 
 Safeguard = Literal[
-    "conflict detector", "bound", "epoch", "keyless position", "checkpoint behind commits",
+    "conflict detector", "bound", "epoch", "keyless position", "checkpoint after commits",
     "intent", "operator until its checkpoint", "operator before its event", "intent goes with its meaning",
     "injection is recorded",
     "whole transactions", "atomic position", "atomic position for all runs",
 ]  # fmt: skip
 SAFEGUARDS: tuple[Safeguard, ...] = (
-    "conflict detector", "bound", "epoch", "keyless position", "checkpoint behind commits",
+    "conflict detector", "bound", "epoch", "keyless position", "checkpoint after commits",
 )  # fmt: skip
 ATOMIC: tuple[Way, ...] = ("atomic",)
 EITHER: tuple[Way, ...] = ("lanes", "atomic")
@@ -60,7 +60,7 @@ ATOMIC_SAFEGUARDS: tuple[tuple[Safeguard, tuple[Way, ...]], ...] = (
     ("whole transactions", ATOMIC),
     ("atomic position", ATOMIC),
     ("epoch", ATOMIC),
-    ("checkpoint behind commits", ATOMIC),
+    ("checkpoint after commits", ATOMIC),
     ("bound", EITHER),
     ("keyless position", EITHER),
     ("atomic position for all runs", EITHER),
@@ -234,7 +234,7 @@ class Model:
         yield state._replace(target=target._replace(event=stored), run=run)
 
     def _statement_steps(self, target: Target, event: Event, run: Run) -> Iterator[tuple[Target, Run]]:
-        """The barrier, then piece by piece: intent, execution; then the end behind it all, which is held."""
+        """The barrier, then piece by piece: intent, execution; then the end after it all, which is held."""
         place, reading = run.next[0], run.reading
         if reading is None:
             if any(run.queues) or run.sessions:
@@ -290,7 +290,7 @@ class Model:
             yield target._replace(checkpoint=mark, bound=bound), run
 
     def _mark(self, run: Run) -> int:
-        if self.without == "checkpoint behind commits":
+        if self.without == "checkpoint after commits":
             return run.next[0]
         unfinished = [job.position for queue in run.queues for job in queue]
         unfinished += [session.job.position for session in run.sessions]
@@ -373,7 +373,7 @@ class Model:
                 rows[change.new] = change.value
         target = target._replace(positions=positions, rows=frozenset(rows.items()), keyless=keyless)
         if self.ways == ATOMIC and not self._shows(target, position):
-            raise Wrong(f"readers see what the source was not behind transaction {position}")
+            raise Wrong(f"readers see what the source was not after transaction {position}")
         return target
 
 

@@ -31,7 +31,7 @@ _SUBJECT = re.compile(r"(?<=COLUMN )`(?:[^`]|``)+`")
 
 @dataclass(frozen=True)
 class Draft:
-    """One statement, and the tables as they are behind it."""
+    """One statement, and the tables as they are after it."""
 
     sql: str
     tables: list[Table]

@@ -1,4 +1,4 @@
-"""Drawn DDL for all shards of a table: a sequence of statements, each valid behind the ones before it.
+"""Drawn DDL for all shards of a table: a sequence of statements, each valid after the ones before it.
 
 A statement has `{t}` in place of the table. Left out are defaults that are no constants, and keys over columns that
 rows of several shards share. The parts of one statement are about different columns, so their order says nothing.
@@ -74,8 +74,8 @@ class Part:
     change: Callable[[ShardShape], None]
     gated: bool = False  # optimistic shards wait for each other at it
     before: str = ""  # a change of rows that makes it possible
-    mild: bool = False  # the table behind it takes rows from before it, and they become the same in the end
-    redefines: bool = False  # a column has another default behind it
+    mild: bool = False  # the table after it takes rows from before it, and they become the same in the end
+    redefines: bool = False  # a column has another default after it
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class ShardDdl:
 
     @property
     def redefines(self) -> bool:
-        """Whether a column has another default behind it."""
+        """Whether a column has another default after it."""
         return any(part.redefines for part in self.parts)
 
     @property
@@ -126,14 +126,14 @@ class ShardDdl:
         return [text.format(t=table) for text in (*before, self.statement)]
 
     def apply(self, shape: ShardShape) -> None:
-        """The shape behind it."""
+        """The shape after it."""
         for part in self.parts:
             part.change(shape)
 
 
 @dataclass
 class ShardShape:
-    """What a shard is like behind some statements of the sequence."""
+    """What a shard is like after some statements of the sequence."""
 
     keyed: bool
     columns: list[ShardColumn] = field(default_factory=list)  # beside id, v and k
@@ -179,7 +179,7 @@ class ShardShape:
         return ShardDdl(statement, parts if self.keyed else tuple(replace(part, gated=True) for part in parts))
 
     def add_last(self) -> ShardDdl:
-        """A column of all shards' last statement, behind which nothing that was left open stays so."""
+        """A column of all shards' last statement, after which nothing that was left open stays so."""
         column = ShardColumn("the_last", "INT")
         part = Part(f"ADD COLUMN {column.sql}", frozenset({_EVERYTHING}), lambda shape: shape.columns.append(column))
         part.change(self)

@@ -290,7 +290,7 @@ class MembersModel:
         return member.early == ANEW or self._may_go_on(target, key)
 
     def _may_go_on(self, target: Target, key: Key) -> bool:
-        """Whether a shard that has come to a statement is behind it, or may execute it."""
+        """Whether a shard that has come to a statement is after it, or may execute it."""
         member = member_of(target, key)
         number = member.passed + 1
         if target.executed >= number:
@@ -480,8 +480,8 @@ class MembersModel:
         if event.does == "drop":
             changed = self._left(changed)
         if run.phase == "to change" and self.without == ("leaves with L" if event.does == "drop" else "renamed with L"):
-            yield self._at(target, source, run, run.at + 1), run._replace(phase="behind")
-        elif run.phase == "behind" or self.without == "L before it leaves":
+            yield self._at(target, source, run, run.at + 1), run._replace(phase="after")
+        elif run.phase == "after" or self.without == "L before it leaves":
             yield changed, run._replace(at=run.at + 1, phase="")
         else:
             yield self._behind(changed, source, run)

@@ -50,7 +50,7 @@ class Member(NamedTuple):
     passed: int = 0
     ready: int = 0
     has: str = ""  # the effects in its structure; those that came by steps as capital letters
-    after: str | None = None  # behind the statement that it has come to
+    after: str | None = None  # after the statement that it has come to
     early: int = 0  # why it waits at its CREATE TABLE, as in `dm.progress.shards.group`
     waived: int = 0
     excused: str = ""  # effects that a person has waived it at, and that it has instead of those
@@ -75,7 +75,7 @@ class Pass(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What is stored of one source. Places are numbers of events; a checkpoint of 2 has the first two behind it."""
+    """What is stored of one source. Places are numbers of events; a checkpoint of 2 has the first two after it."""
 
     at: int = 0  # L of main
     held: tuple[tuple[int, int], ...] = ()  # tables and the places where their rows begin
@@ -95,7 +95,7 @@ class Target(NamedTuple):
 
 Phase = Literal[
     "", "to decide", "admitted", "alone", "widened", "to arrive", "arrived", "asked", "begun", "altered", "to pass",
-    "to hold", "to change", "behind",
+    "to hold", "to change", "after",
 ]  # fmt: skip
 IN_TURN: Final[tuple[Phase, ...]] = ("admitted", "alone", "widened", "asked", "begun", "altered")
 
@@ -144,7 +144,7 @@ def undergone(before: str, after: str | None, other: str) -> bool:
 
 
 def altered(target: Target, effect: str) -> Target:
-    """The target behind a statement."""
+    """The target after a statement."""
     assert effect in NUMBERED
     return target if effect in target.has else target._replace(has="".join(sorted(target.has + effect)))
 

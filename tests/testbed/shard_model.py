@@ -10,7 +10,7 @@ later. The session of a DDL may outlive its process and execute the statement, o
 any time. A shard may be created late, with a structure that the target has, has not yet, or has no more: then it is
 held for ever, since no DDL of the others leads there. `explore` walks all states and returns the first violation:
 
-- a row is applied to a target that has not just the DDLs that the row is behind;
+- a row is applied to a target that has not just the DDLs that come before the row;
 - a row that no run can have applied is there already, or one is applied twice where the lanes' order is exact;
 - a DDL is executed before all shards have arrived at it, or a piece of it twice;
 - a structure is neither as before a piece nor as after it;
@@ -123,7 +123,7 @@ class ShardModel:
         return _member(target, table).early and may_meet_alters(self.histories, table) < target.executed
 
     def _number(self, table: int, source: int, until: int | None = None) -> int:
-        """How many DDLs a table is behind, by the events of a source; those before a place."""
+        """How many DDLs a table has passed, by the events of a source; those before a place."""
         events = self.histories[source]
         begins = max((event.made for event in events if event.table == table), default=-1)
         return max(begins, 0) + sum(event == Event(table, ddl=True) for event in events[:until])
@@ -235,7 +235,7 @@ class ShardModel:
         if table != UNRELATED:
             number = self._number(table, source, run.at)
             if target.structure != "".join(PIECES[:number]):
-                raise Wrong(f"a row behind {number} DDLs meets structure {target.structure!r}")
+                raise Wrong(f"a row after {number} DDLs meets structure {target.structure!r}")
         if stored.rows & bit and (ordered or position > run.done):
             raise Wrong("a row is there already")
         if run.second:

@@ -16,7 +16,7 @@ class Event(NamedTuple):
 
     table: int
     ddl: bool = False
-    made: int = -1  # of a CREATE TABLE: how many DDLs its structure is behind
+    made: int = -1  # of a CREATE TABLE: how many DDLs are in its structure
 
 
 History = tuple[Event, ...]
@@ -25,7 +25,7 @@ History = tuple[Event, ...]
 def history(text: str) -> History:
     """Events from words: `a` is a row of shard a, `A` a DDL of it; `u` is a row of an unrelated table.
 
-    `b:1` creates b with the structure behind one DDL; without such a word a table is there from the start.
+    `b:1` creates b with the structure after one DDL; without such a word a table is there from the start.
     """
     found = []
     for word in text.split():
@@ -35,16 +35,16 @@ def history(text: str) -> History:
 
 
 def may_meet_alters(histories: tuple[History, ...], table: int) -> int:
-    """How many DDLs a table's first structure is behind; -1 for one that is there from the start."""
+    """How many DDLs are in a table's first structure; -1 for one that is there from the start."""
     return max((event.made for events in histories for event in events if event.table == table), default=-1)
 
 
 class Member(NamedTuple):
-    """A shard: the DDLs that its rows are behind, and the one that it has arrived at."""
+    """A shard: the DDLs that come before its rows, and the one that it has arrived at."""
 
     passed: int = 0
     ready: int = 0
-    early: bool = False  # others have to execute what its structure is behind
+    early: bool = False  # others have to execute what is in its structure
 
 
 class Pass(NamedTuple):
@@ -55,7 +55,7 @@ class Pass(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What is stored of one source. Places are numbers of events; a checkpoint of 2 has the first two behind it."""
+    """What is stored of one source. Places are numbers of events; a checkpoint of 2 has the first two after it."""
 
     epoch: int = 0
     joined: bool = False

@@ -40,7 +40,7 @@ class Remains:
 
 
 def may_be_taken_for_another(structures: Sequence[str], passed: int, *, by_columns: bool) -> bool:
-    """Whether nobody can tell how many DDLs a new table is beyond, of these structures before and behind each.
+    """Whether nobody can tell how many DDLs a new table is beyond, of these structures before and after each.
 
     By columns: it joins where the others have the same ones, whatever indexes it has. Then a DDL that made indexes only
     is told by what it has of them, and one that it comes to by what those that it may be with have.

@@ -209,7 +209,7 @@ MOVES, MOVES_AT_A_KEY = (
 
 
 def _said(name: str, words: str) -> str:
-    """The statement, of which the shard's name stands behind the verb."""
+    """The statement, of which the shard's name stands after the verb."""
     verb, rest = words.split(" ", 1)
     if "{}" in rest:
         return words.format(name)

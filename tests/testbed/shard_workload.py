@@ -8,15 +8,15 @@ DDL, where the target takes their rows nevertheless. In the end the target has t
 as they are, and what a truncated or dropped shard had, altered as the others were.
 
 In some seeds one shard alters differently. Then the task has to pause with that reason. It may do so where a table is
-created and DDLs before and behind it leave the same structure: nobody knows how many of them the table is beyond. In
+created and DDLs before and after it leave the same structure: nobody knows how many of them the table is beyond. In
 the optimistic mode it may do so where a table is created with what a statement brings that all have to come to. If a
 statement waits for such a table instead, it is unlocked, as docs/sharding.md says. Then all has to be equal, unless the
 target refuses to drop an index that it never got, since that table is beyond it. There each shard comes to the DDLs in
 an order of its own, as far as that says nothing, and a column may be dropped and added again while others have it yet:
 then the task may pause with that reason. So it may where a shard whose rows wait gets another name: what it waits for
-may come behind that in its own source. And so it may where rows have no key and a table is created like one of a source
+may come after that in its own source. And so it may where rows have no key and a table is created like one of a source
 whose stream has not come to the statements that made that one: a new start goes on when it has. It may pause as well
-where a column got another default behind an unlock, and a shard that lacked the column adds it.
+where a column got another default after an unlock, and a shard that lacked the column adds it.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class ShardWorkload:
                     server.execute(f"DROP DATABASE `{schema}`")
 
     def _keep_progress(self) -> None:
-        """What the syncers have stored, for who looks for the fault: behind the statements."""
+        """What the syncers have stored, for who looks for the fault: after the statements."""
         meta = f"meta_{self._name}"
         tables = self._target.query("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (meta,))
         for table in sorted(str(name) for (name,) in tables):
@@ -346,7 +346,7 @@ class ShardWorkload:
             source = source if self._joining.may_be_made_beside(like, beside) else like.source
         if len(self._shards) > 12 or (self._without and any(self._joining.before(like, each) for each in there)):
             return
-        # What was dropped behind a DDL and comes back as it was before it waits until a person gives it up, or pauses.
+        # What was dropped after a DDL and comes back as it was before it waits until a person gives it up, or pauses.
         gone = [
             each
             for each in self._shards
@@ -373,7 +373,7 @@ class ShardWorkload:
         if self._joining.waits(shard, others):
             if self._chance.random() < 0.9:
                 return
-            self._expected.add(_OTHER_NAME)  # what it waits for may come behind it in its own source
+            self._expected.add(_OTHER_NAME)  # what it waits for may come after it in its own source
         gone = [
             each
             for each in self._shards
@@ -415,7 +415,7 @@ class ShardWorkload:
 
     @cached_property
     def _structures(self) -> list[str]:
-        """The shards' structures before the first DDL, behind it, behind the second one, and so on.
+        """The shards' structures before the first DDL, after it, after the second one, and so on.
 
         Where two are alike nobody can tell which of them a new table has.
         """

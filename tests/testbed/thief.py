@@ -1,6 +1,6 @@
 """A server that is after the password: it asks for it by each method that clients know, and keeps what it hears.
 
-It speaks the protocol's login (MySQL Internals, "Connection Phase") and nothing behind it. Its certificate is its own,
+It speaks the protocol's login (MySQL Internals, "Connection Phase") and nothing after it. Its certificate is its own,
 and so is its RSA key: what is encrypted with either, it reads.
 """
 

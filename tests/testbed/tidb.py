@@ -64,7 +64,7 @@ class TidbServer(PrivateServer):
             "store": "unistore",
             "path": str(self.directory / "data"),
             # The embedded store has locks in memory only (unistore/tikv/mvcc.go writes them down when it is closed). If
-            # it is killed behind the commit in a transaction's first region, it forgets what was locked in the others.
+            # it is killed after the commit in a transaction's first region, it forgets what was locked in the others.
             "split-table": False,
             "socket": "",
             "temp-dir": str(self.directory / "tmp"),

@@ -12,7 +12,7 @@ from dm.demo.private_server import PrivateServer
 SUMMER: Final = "dm/Summer"
 NUMBER: Final = 4711
 BACK: Final = timegm((2021, 10, 28, 1, 0, 0))
-"""When the clock of 2021 goes back from 03:00 to 02:00: the hours before and behind it have the same local times."""
+"""When the clock of 2021 goes back from 03:00 to 02:00: the hours before and after it have the same local times."""
 
 
 def know_summer(server: PrivateServer, name: str = SUMMER) -> None:

@@ -88,7 +88,7 @@ def test_a_lower_number_of_a_server_without_strict_mode_is_another_transaction()
     assert caught.value.name == "gtid-order-loose"
 
 
-def test_a_place_behind_transactions_without_gtids_is_in_no_other_servers_past() -> None:
+def test_a_place_after_transactions_without_gtids_is_in_no_other_servers_past() -> None:
     read = Position("a", "bin.000009", 900, GtidSet.parse(f"{UUID}:1-5,ANONYMOUS"))
     assert at(9, 901, f"{UUID}:1-6").covers(read), "one server's places tell"
     with pytest.raises(DMError) as caught:

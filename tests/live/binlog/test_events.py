@@ -261,7 +261,7 @@ def test_the_time_zone_comes_with_statements_that_depend_on_it(mysql: ThrowawayS
     assert query.timestamp == 1700000000
 
 
-def test_the_statement_behind_the_rows_is_readable(
+def test_the_statement_after_the_rows_is_readable(
     upstream: ThrowawayServer, flavor: Flavor, schema: SchemaFactory
 ) -> None:
     name = schema(upstream)

@@ -114,7 +114,7 @@ def test_thai_texts_end_at_a_nul_where_the_server_ends_them(park: ServerPark, sc
     padded, unpadded = examined(server, schema(server), chosen, texts)
     assert (padded.violations, unpadded.violations) == ([], [])
     assert (padded.one_key, unpadded.one_key) == (False, False)
-    assert unpadded.folded < padded.folded  # what is behind the NUL makes no difference
+    assert unpadded.folded < padded.folded  # what is after the NUL makes no difference
 
 
 @pytest.mark.chaos

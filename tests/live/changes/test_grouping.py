@@ -46,7 +46,7 @@ class Shape:
 
     keys: str  # and whatever else stands in the column list
     columns: str = SOURCE
-    tail: str = ""  # behind the column list
+    tail: str = ""  # after the column list
     trigger: bool = False
     parent: bool = False  # `n` refers to a table that has some of its values; foreign keys are checked
     text_key: bool = False

@@ -169,7 +169,7 @@ def _places(
     made, tables, statements = [], dict[str, TableName](), []
     for number, definition in enumerate(dict.fromkeys(definitions)):
         table = tables[definition] = TableName(schema, f"{prefix}{number}")
-        # What MariaDB calls JSON has its CHECK behind it.
+        # What MariaDB calls JSON has its CHECK after it.
         kind, _, check = definition.partition(" CHECK")
         statements.append(
             f"CREATE TABLE {table.sql} (v {kind} NULL{' CHECK' + check if check else ''}) DEFAULT CHARSET utf8mb4"

@@ -123,7 +123,7 @@ def test_a_replay_from_any_point_over_any_later_state_ends_at_the_end(
 
 @st.composite
 def _exchanges(draw: st.DrawFn) -> list[tuple[History, list[Row]]]:
-    """Statements of a source whose rows have the ids as a key, each with the rows behind it; no two have one `m`."""
+    """Statements of a source whose rows have the ids as a key, each with the rows after it; no two have one `m`."""
     rows: dict[int, Row] = {}
     steps: list[tuple[History, list[Row]]] = []
     for number in range(draw(st.integers(1, 12))):

@@ -278,7 +278,7 @@ def test_a_daemon_that_is_killed_goes_on_from_the_row(move: Move, kill_in: str) 
 
 
 @pytest.mark.parametrize("seen", [True, False])
-def test_the_fence_waits_for_xa_transactions_which_mysql_lets_commit_behind_it(
+def test_the_fence_waits_for_xa_transactions_which_mysql_lets_commit_after_it(
     server: ServerFactory, seen: bool
 ) -> None:
     """Others are refused their COMMIT, so they need not be waited for where performance_schema tells them apart."""

@@ -1,4 +1,4 @@
-"""`dmctl diff --resume` behind a kill of the comparison or of its target, and the exit statuses of comparisons."""
+"""`dmctl diff --resume` after a kill of the comparison or of its target, and the exit statuses of comparisons."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def prepare(daemon: Daemon, name: str, upstream: PrivateServer, target: PrivateS
     )
 
 
-def test_a_comparison_goes_on_behind_a_kill_of_it_and_of_the_daemon(
+def test_a_comparison_goes_on_after_a_kill_of_it_and_of_the_daemon(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, daemon: Daemon
 ) -> None:
     name = schema(upstream, target)

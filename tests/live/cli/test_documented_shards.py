@@ -133,7 +133,7 @@ def test_a_documented_file_merges_shards_that_are_altered_in_turn(
     site.write("INSERT INTO {t} VALUES (3, 'one more')", "DELETE FROM {t} WHERE id = 2")
     (source, first), *others = SHARDS
     site.sources[source].execute(
-        f"ALTER TABLE {first} ADD COLUMN note VARCHAR(20)", f"INSERT INTO {first} VALUES (4, 'behind it', 'yes')"
+        f"ALTER TABLE {first} ADD COLUMN note VARCHAR(20)", f"INSERT INTO {first} VALUES (4, 'after it', 'yes')"
     )
     behind = "SELECT c_source, c_table FROM mall.orders WHERE id = 4"
     if copied:
@@ -171,7 +171,7 @@ def test_a_documented_file_whose_shards_wait_for_nobody_merges_three_sources(
         for done, (source, table) in enumerate(BRANCHES, 1):
             sources[source].execute(
                 f"ALTER TABLE {table} ADD COLUMN note VARCHAR(20)",
-                f"INSERT INTO {table} VALUES (2, 'behind it', 'yes')",
+                f"INSERT INTO {table} VALUES (2, 'after it', 'yes')",
                 f"UPDATE {table} SET item = 'changed' WHERE id = 1",
             )
             expected = tuple(
@@ -179,7 +179,7 @@ def test_a_documented_file_whose_shards_wait_for_nobody_merges_three_sources(
                 for number in range(3)
                 for row in (
                     ((f"mysql-0{number + 1}", str(number + 1), "1", 1, "changed", None),
-                     (f"mysql-0{number + 1}", str(number + 1), "1", 2, "behind it", "yes"))
+                     (f"mysql-0{number + 1}", str(number + 1), "1", 2, "after it", "yes"))
                     if number < done
                     else ((f"mysql-0{number + 1}", str(number + 1), "1", 1, "there before", None),)
                 )

@@ -1,4 +1,4 @@
-"""What the fence of a cut-over holds back at a source, what is a write behind it, and who may change it."""
+"""What the fence of a cut-over holds back at a source, what is a write after it, and who may change it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _rows(source: ThrowawayServer) -> int:
 
 
 @pytest.mark.ci_flavor("mysql")
-def test_only_what_changes_something_is_a_write_behind_the_fence(server: ServerFactory, flavor: Flavor) -> None:
+def test_only_what_changes_something_is_a_write_after_the_fence(server: ServerFactory, flavor: Flavor) -> None:
     """A new file of the binlog is none, nor are statements that change no row."""
     source = server(flavor)
     source.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")

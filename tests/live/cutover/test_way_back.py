@@ -106,7 +106,7 @@ class Shop:
             closed.connect(user="app", password=PASSWORD) as connection,
             connection.cursor() as cursor,
         ):
-            cursor.execute(f"INSERT INTO {schema}.log VALUES (9, 'behind the fence')")
+            cursor.execute(f"INSERT INTO {schema}.log VALUES (9, 'after the fence')")
         return said.out
 
 

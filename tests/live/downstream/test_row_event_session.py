@@ -41,7 +41,7 @@ def test_each_session_is_asked(target: ThrowawayServer) -> None:
         assert take_row_events(second, variables) == ""
 
 
-def test_the_first_session_and_those_behind_it_find_the_same(target: ThrowawayServer) -> None:
+def test_the_first_session_and_those_after_it_find_the_same(target: ThrowawayServer) -> None:
     variables = Variables()
     with TargetConnection(endpoint_of(target)) as connection:
         first = variables.of(connection)
@@ -55,7 +55,7 @@ def event(events: RowEvents, *numbers: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("several", [True, False])
-def test_the_sessions_time_goes_on_behind_row_events(
+def test_the_sessions_time_goes_on_after_row_events(
     target: ThrowawayServer, schema: SchemaFactory, several: bool
 ) -> None:
     name = schema(target)

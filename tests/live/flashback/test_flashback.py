@@ -181,7 +181,7 @@ def test_stretches_meet_and_what_stands_in_the_way_is_said(scene: Scene, flavor:
     assert f"{scene.name}.l" in blocked.message
     assert f"{scene.name}.k" not in blocked.message
     assert refused(scene, first, last).name == "flashback-ddl", (
-        "it lies behind the stretch, and before the target's state"
+        "it lies after the stretch, and before the target's state"
     )
     assert refused(scene, last, "", k).name == "flashback-partial-image"
     file, _, offset = last.partition(":")

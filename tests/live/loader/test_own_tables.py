@@ -132,7 +132,7 @@ def test_a_table_that_the_plan_gives_up_goes_with_all_that_is_recorded_of_it(cop
     assert copy.rows(f"SELECT COUNT(*) FROM `{copy.schema}`.b") == [(2,)]
 
 
-def test_a_run_behind_another_one_goes_on_with_its_tables(copy: Copy) -> None:
+def test_a_run_after_another_one_goes_on_with_its_tables(copy: Copy) -> None:
     copy.copied("a")
     assert copy.copied("a") == {"a": "a"}
     assert copy.rows(f"SELECT COUNT(*) FROM `{copy.schema}`.a") == [(2,)]

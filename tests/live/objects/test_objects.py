@@ -200,7 +200,7 @@ def test_what_differs_is_named_and_left(scene: SceneFactory) -> None:
 
 
 def test_triggers_fire_in_the_order_of_the_source(scene: SceneFactory) -> None:
-    """Both servers put a new trigger behind those of its table and moment, and only their lists tell the order."""
+    """Both servers put a new trigger after those of its table and moment, and only their lists tell the order."""
     one = scene()
     one.tables(T)
     first, second = (

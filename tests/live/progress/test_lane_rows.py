@@ -27,7 +27,7 @@ def begun(connection: TargetConnection, name: str) -> LaneClaim:
 
 
 @pytest.mark.parametrize("several", [True, False])
-def test_a_lost_claim_is_told_and_not_what_a_statement_behind_it_met(
+def test_a_lost_claim_is_told_and_not_what_a_statement_after_it_met(
     several: bool, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
     name = schema(target)
@@ -56,7 +56,7 @@ def test_a_statement_that_fails_under_a_claim_that_holds_is_told(
         assert [row.batch for row in read_lanes(connection, claim.key)] == [0]
 
 
-def test_nothing_stays_open_behind_an_error_of_ours(target: ThrowawayServer, schema: SchemaFactory) -> None:
+def test_nothing_stays_open_after_an_error_of_ours(target: ThrowawayServer, schema: SchemaFactory) -> None:
     """The next transaction of the session would commit it."""
     name = schema(target)
     with closing(TargetConnection(endpoint_of(target), several=True)) as connection:

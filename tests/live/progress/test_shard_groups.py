@@ -73,7 +73,7 @@ class Side:
             return self.groups.arrive(self.connection, one)
 
     def passes(self, shard: Shard) -> None:
-        """A shard is behind it."""
+        """A shard is after it."""
         with claimed(self.connection, self.claim):
             self.groups.store_passed(self.connection, shard)
 
@@ -390,7 +390,7 @@ def test_a_table_created_with_a_structure_to_come_is_early(target: ThrowawayServ
         assert two.arrive(ddl(C, "alter add y")) is Standing.COMPLETE
 
 
-def test_nobody_joins_behind_a_ddl_that_is_begun(target: ThrowawayServer, schema: SchemaFactory) -> None:
+def test_nobody_joins_after_a_ddl_that_is_begun(target: ThrowawayServer, schema: SchemaFactory) -> None:
     with sides(target, schema) as (one, two):
         with claimed(one.connection, one.claim):
             one.groups.join(one.connection, [A], {A.table: table(A, "id")}.get)

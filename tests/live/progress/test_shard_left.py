@@ -139,7 +139,7 @@ def test_a_shard_that_a_person_has_waived_comes_again(target: ThrowawayServer, s
         assert two.connection.query(f"SELECT COUNT(*) FROM {ShardTables.of(two.key).ddl.sql}") == [(1,)]
 
 
-def test_a_shard_that_was_waived_is_there_behind_what_it_has_waited_for(
+def test_a_shard_that_was_waived_is_there_after_what_it_has_waited_for(
     target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
     with sides(target, schema) as (one, two):

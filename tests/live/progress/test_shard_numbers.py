@@ -51,7 +51,7 @@ class Staged(Side):
         return TableSchema(shard.table, columns, tuple(indexes[:stage]))
 
     def made(self, shard: Shard, stage: int) -> None:
-        """A table is created behind so many statements."""
+        """A table is created after so many statements."""
         self._stages[shard] = stage
         with claimed(self.connection, self.claim):
             self.groups.enter(self.connection, shard)
@@ -84,7 +84,7 @@ class Staged(Side):
             self._structures.learn(self.connection, [replace(structure, name=shard.table)])
 
     def follows(self, *shards: Shard) -> None:
-        """Shards are behind it."""
+        """Shards are after it."""
         for shard in shards:
             self._stages[shard] += 1
             with claimed(self.connection, self.claim):

@@ -132,7 +132,7 @@ def test_what_the_target_has_no_more_nobody_keeps(target: ThrowawayServer, schem
         assert survey(one, A, "id", "x", "y").kept == {"y"}
 
 
-def test_a_shard_that_waits_goes_on_waiting_and_its_structure_counts_as_the_one_behind(
+def test_a_shard_that_waits_goes_on_waiting_and_its_structure_counts_as_the_one_after(
     target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
     with sides(target, schema) as (one, two):

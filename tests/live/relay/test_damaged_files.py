@@ -129,7 +129,7 @@ def test_a_damaged_file_is_fetched_again_wherever_it_is(server: ServerFactory, f
         assert read(tmp_path, source, first, end) == everything
 
 
-def test_a_task_applies_nothing_behind_the_damage(
+def test_a_task_applies_nothing_after_the_damage(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:
     name = schema(upstream, target)

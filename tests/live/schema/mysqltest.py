@@ -1,7 +1,7 @@
 """Statements of the scripts that MariaDB's own suite is made of (mysqltest(1)), as far as DDL needs them.
 
 A script is statements, each up to a delimiter, and commands to the program that runs it: words of its own, or anything
-on one line behind `--`. Commands are left out, but for those that change how the rest is cut (`delimiter`, texts up to
+on one line after `--`. Commands are left out, but for those that change how the rest is cut (`delimiter`, texts up to
 a mark) and those that make statements (`let`, `eval`). Conditions and loops are run through once. A statement with a
 variable that nobody set here is left out.
 

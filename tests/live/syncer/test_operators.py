@@ -18,7 +18,7 @@ from tests.testbed.sync import SyncProcess, running_sync, subtask_for
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300), pytest.mark.ci_flavor("mysql")]
 
-# Three pieces are executed: two that replace the source's ALTER, one that is injected before the rows behind it.
+# Three pieces are executed: two that replace the source's ALTER, one that is injected before the rows after it.
 PIECES = 3
 POINTS = ("syncer.before_intent", "syncer.before_ddl", "syncer.after_ddl")
 RECORDS = ("syncer.after_ddl_record", "syncer.before_checkpoint", "syncer.after_checkpoint")

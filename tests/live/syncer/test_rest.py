@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]
 def all_lanes_wait_for_locks(
     upstream: ThrowawayServer, target: ThrowawayServer, name: str
 ) -> Iterator[tuple[RunningSync, Connection[Cursor]]]:
-    """A unit whose lanes time out and try again, with more behind; and the session that holds what they want."""
+    """A unit whose lanes time out and try again, with more after; and the session that holds what they want."""
     create(name, upstream, target)
     for server in (upstream, target):
         server.execute(f"INSERT INTO {name}.keyed (id) VALUES (1), (2), (3)")
@@ -62,7 +62,7 @@ def test_a_pause_while_all_lanes_wait_for_locks(
     assert sync.error is None
 
 
-def test_an_error_of_the_reader_is_told_behind_what_waits_for_locks(
+def test_an_error_of_the_reader_is_told_after_what_waits_for_locks(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
     name = schema(upstream, target)

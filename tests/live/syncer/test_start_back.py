@@ -92,7 +92,7 @@ def test_a_table_that_had_no_key_then_stays_as_it_is_up_to_where_it_got_one(
     start = written(subtask, upstream, name, FIRST, one_goes, gets_key, *by_key)
     for _ in range(2):
         back_to(subtask, start)
-        target.execute(f"UPDATE `{name}`.t SET v = 0 WHERE k = 5")  # what comes behind the key is done again
+        target.execute(f"UPDATE `{name}`.t SET v = 0 WHERE k = 5")  # what comes after the key is done again
         caught_up(subtask)
         rows = f"SELECT k, v FROM `{name}`.t ORDER BY k"
         assert target.query(rows) == upstream.query(rows)

@@ -57,7 +57,7 @@ def test_a_task_that_has_loaded_and_finds_no_progress_begins_only_where_it_is_to
 def test_tables_are_known_from_the_place_where_a_task_begins(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, altered: bool
 ) -> None:
-    """Their first rows may come long after, and an ALTER right behind these; so it is on the way back of a cut-over.
+    """Their first rows may come long after, and an ALTER right after these; so it is on the way back of a cut-over.
 
     That is so unless they were altered between that place and the end of the log, as it is then.
     """

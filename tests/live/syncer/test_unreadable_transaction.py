@@ -1,4 +1,4 @@
-"""A transaction that can't be read ends the run behind all that stands before it, however far the reader is ahead."""
+"""A transaction that can't be read ends the run after all that stands before it, however far the reader is ahead."""
 
 from __future__ import annotations
 

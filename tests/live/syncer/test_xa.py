@@ -140,7 +140,7 @@ def test_a_commit_after_a_kill_and_a_restart_brings_every_row_once(
     process.wait_synced()
     process.close(kill=True)
 
-    # The run that applies them dies right behind their transaction at the target, before it can store a checkpoint.
+    # The run that applies them dies right after their transaction at the target, before it can store a checkpoint.
     dying = SyncProcess(
         subtask, work_directory=tmp_path, faults="syncer.after_commit=kill", fault_log=tmp_path / "struck"
     )
@@ -319,7 +319,7 @@ def test_what_the_source_lost_or_decided_unlogged_is_let_go(
         upstream.execute("SET SESSION sql_log_bin = 0", f"XA ROLLBACK '{name}'")
         wait_until(lambda: len(entries(sync.wait_synced()["undecidedXa"])) == 1, "the lost one to be let go")
         wait_until(
-            lambda: len(list(tmp_path.rglob("*.xa"))) == 1, "its file to go, with a checkpoint behind its PREPARE"
+            lambda: len(list(tmp_path.rglob("*.xa"))) == 1, "its file to go, with a checkpoint after its PREPARE"
         )
         upstream.execute(f"XA COMMIT '{name}', 'stays'")
         assert sync.wait_synced()["undecidedXa"] == []

@@ -29,7 +29,7 @@ def continued(server: ThrowawayServer, gtid_set: str) -> str:
     return resume_after(facts, endpoint, identity_for("t", "s"), GtidSet.parse(gtid_set, server.flavor)).file
 
 
-def test_transactions_without_gtids_behind_a_set_are_found(server: ServerFactory) -> None:
+def test_transactions_without_gtids_after_a_set_are_found(server: ServerFactory) -> None:
     source = server("mysql")
     source.execute("CREATE DATABASE x", "CREATE TABLE x.t (id INT PRIMARY KEY)", "INSERT INTO x.t VALUES (1)")
     [[uuid]] = source.query("SELECT @@server_uuid")

@@ -92,7 +92,7 @@ def test_a_primary_is_switched_that_does_not_keep_its_numbers_in_order(
 
 
 def out_of_order(server: ThrowawayServer) -> None:
-    """A transaction with a lower number of another server behind the newest ones."""
+    """A transaction with a lower number of another server after the newest ones."""
     server.execute(
         "SET SESSION server_id = 77",
         "SET SESSION gtid_seq_no = 3",

@@ -171,7 +171,7 @@ def test_the_task_s_first_changes_are_looked_at_though_the_syncer_is_past_them(
 
 
 @pytest.mark.parametrize("told", ["place", "gtid"])
-def test_nothing_behind_the_cutover_is_read_and_no_row_waits_there(
+def test_nothing_after_the_cutover_is_read_and_no_row_waits_there(
     told: str, upstream: ThrowawayServer, target: ThrowawayServer, table: str
 ) -> None:
     subtask = validated(subtask_for(upstream, target, table, task=table), row_error_delay=3600.0)
@@ -200,7 +200,7 @@ def test_nothing_behind_the_cutover_is_read_and_no_row_waits_there(
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_cutover_behind_the_last_transaction_is_reached(
+def test_a_cutover_after_the_last_transaction_is_reached(
     begun: bool, upstream: ThrowawayServer, target: ThrowawayServer, table: str
 ) -> None:
     subtask = validated(subtask_for(upstream, target, table, task=table), row_error_delay=3600.0)

@@ -66,7 +66,7 @@ def execute(server: PrivateServer, statements: Iterable[str]) -> None:
 
 
 class Workload:
-    """Changes rows behind the others, until the context is over."""
+    """Changes rows after the others, until the context is over."""
 
     def __init__(self, source: ThrowawayServer, table: str, seed: int) -> None:
         self._source, self._table, self._random = source, table, random.Random(seed)

@@ -109,7 +109,7 @@ def test_every_way_out_of_a_failed_ddl(following: Following) -> None:
     # Replace it by what the target can do; the rows are read as the source wrote them.
     following.binlog("replace", "t", f"ALTER TABLE `{following.schema}`.t MODIFY taken VARCHAR(5) FIRST")
     assert following.converged()
-    until(lambda: following.stored() == 0)  # it is behind the checkpoint
+    until(lambda: following.stored() == 0)  # the checkpoint is after it
 
     # Skip a statement that nobody can read, given ahead of time to a running task, then reverted, and skipped again.
     following.at_target("ALTER TABLE {s}.t ADD COLUMN second INT")

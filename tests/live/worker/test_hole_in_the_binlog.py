@@ -70,7 +70,7 @@ def test_a_stopped_task_is_refused_where_source_and_relay_lack_what_it_needs(
         daemon.start()
         [relay] = tmp_path.glob("**/server-uuid.index")
         directory = RelayDirectory(relay.parent)
-        wait_until(lambda: len(directory.sub_directories()) == 2, "no task is known: the relay goes on behind the gap")
+        wait_until(lambda: len(directory.sub_directories()) == 2, "no task is known: the relay goes on after the gap")
         wait_until(lambda: bool(directory.sub_directories()[1].files()), "it has a file there")
 
         for verb in ("check-task", "start-task"):

@@ -165,7 +165,7 @@ def test_going_back_repeats_keyed_rows_and_no_keyless_ones(scene: Scene, tmp_pat
     with running_sync(scene.subtask()) as sync:
         sync.wait_synced()
     assert scene.rows("k") == sorted(scene.upstream.query(f"SELECT * FROM {scene.name}.k WHERE id >= 2"))
-    assert scene.rows("l") == [(3,), (4,), (6,)], "up to its checkpoint nothing is done again, behind it all is"
+    assert scene.rows("l") == [(3,), (4,), (6,)], "up to its checkpoint nothing is done again, after it all is"
     scene.write(7)
     with running_sync(scene.subtask()) as sync:
         sync.wait_synced()

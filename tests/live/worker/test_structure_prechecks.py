@@ -125,7 +125,7 @@ def test_unique_keys_that_the_target_alone_has(migration: Migration) -> None:
     assert f"rows of {name}.keyless are found by such a key alone, and in safe mode" in finding.message
 
 
-def test_columns_that_an_alter_behind_the_checkpoint_may_bring(migration: Migration) -> None:
+def test_columns_that_an_alter_after_the_checkpoint_may_bring(migration: Migration) -> None:
     migration.target.execute(f"CREATE TABLE {migration.schema}.a (id INT PRIMARY KEY)")
     migration.task_lines = f"meta-schema: {migration.schema}\n"
     with TargetConnection(endpoint_of(migration.target)) as connection:
@@ -137,13 +137,13 @@ def test_columns_that_an_alter_behind_the_checkpoint_may_bring(migration: Migrat
     assert finding.state == "warning"
     assert "lacks columns of" in finding.message
     (anew,) = migration.check(anew=True)["table_schema"]
-    assert anew.state == "failure", "with --remove-meta that ALTER is behind the start"
+    assert anew.state == "failure", "with --remove-meta that ALTER is after the start"
     migration.mode = "full"
     assert migration.only("table_schema").state == "failure", "no ALTER is replicated"
 
 
-def test_columns_that_an_alter_behind_the_start_may_bring(migration: Migration) -> None:
-    """Each start that lies behind what the source is now, and each that does not."""
+def test_columns_that_an_alter_after_the_start_may_bring(migration: Migration) -> None:
+    """Each start that lies before what the source is now, and each that does not."""
     name = migration.schema
     migration.target.execute(f"CREATE TABLE {name}.a (id INT PRIMARY KEY)")
     migration.task_lines = f"meta-schema: {name}\n"

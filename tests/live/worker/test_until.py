@@ -36,12 +36,12 @@ def end_of(server: ThrowawayServer) -> Position:
 
 
 def last_commit(server: ThrowawayServer, file: str) -> int:
-    """Where the file's last transaction ends; MariaDB may have written a checkpoint of its binlog behind it."""
+    """Where the file's last transaction ends; MariaDB may have written a checkpoint of its binlog after it."""
     return max(int(row[4]) for row in server.query(f"SHOW BINLOG EVENTS IN '{file}'") if row[2] == "Xid")
 
 
 class Scene:
-    """A task that is synced at row 0, and what the source does behind it."""
+    """A task that is synced at row 0, and what the source does after it."""
 
     def __init__(self, upstream: ThrowawayServer, target: ThrowawayServer, name: str) -> None:
         self.upstream, self.target, self.name = upstream, target, name
@@ -95,7 +95,7 @@ def scene(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFact
     return Scene(upstream, target, schema(upstream, target))
 
 
-def test_a_task_ends_at_a_place_and_what_comes_behind_it_waits_for_another_start(scene: Scene) -> None:
+def test_a_task_ends_at_a_place_and_what_comes_after_it_waits_for_another_start(scene: Scene) -> None:
     """Row and place at once: the rows of the place are there, the next transaction is not."""
     scene.write(1)
     place = end_of(scene.upstream)
@@ -118,7 +118,7 @@ def test_a_task_ends_at_a_place_and_what_comes_behind_it_waits_for_another_start
     assert (scene.rows("k")[-1], scene.rows("l")) == ((3, 4), [(0,), (1,), (2,)])
 
 
-def test_a_task_ends_behind_the_last_transaction_of_a_gtid_set(scene: Scene) -> None:
+def test_a_task_ends_after_the_last_transaction_of_a_gtid_set(scene: Scene) -> None:
     scene.write(1)
     gtids = end_of(scene.upstream).gtid_set
     scene.write(2)
@@ -164,7 +164,7 @@ def test_a_place_that_the_source_has_not_reached_is_waited_for(scene: Scene) -> 
         wait_until(lambda: scene.rows("l")[-1] == (1,), "what is there now")
         assert sync.unit.status()["synced"] in (True, False)
         scene.write(2)
-        flush_logs(scene.upstream)  # whatever the sizes were, the next file lies behind the place
+        flush_logs(scene.upstream)  # whatever the sizes were, the next file lies after the place
         scene.write(3)
     assert scene.rows("l") in ([(0,), (1,)], [(0,), (1,), (2,)])
     assert scene.checkpoint.position.file == place.file
@@ -192,7 +192,7 @@ def test_a_run_that_is_killed_on_the_way_leaves_the_same_end_to_the_next(scene: 
 
 
 @pytest.mark.ci_flavor("mysql")
-def test_what_an_earlier_run_has_done_behind_the_place_is_found_out(scene: Scene) -> None:
+def test_what_an_earlier_run_has_done_after_the_place_is_found_out(scene: Scene) -> None:
     """Its checkpoint lies before the place, its rows do not: the target can't be brought there any more."""
     scene.write(1)
     place = end_of(scene.upstream)

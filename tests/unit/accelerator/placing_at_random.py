@@ -53,7 +53,7 @@ def placed(
                 assert before[0][worker] + len(part) == count
                 if count >= BATCH and (count >= FULL or COST * count >= SHARE):
                     filled.append(worker)
-                    assert part[-1] is changes[end - 1], "it went on behind a full batch"
+                    assert part[-1] is changes[end - 1], "it went on after a full batch"
             assert len(filled) <= 1
             assert end - at == sum(len(part) for _, part in parts) <= most
             at = end
@@ -71,7 +71,7 @@ def placed(
 
 
 def agree(native: ModuleType, chance: random.Random) -> None:
-    """Several transactions, one behind the other."""
+    """Several transactions, one after the other."""
     limit, free = chance.choice([3, 20, 1000]), [0]
     detectors = []
     for extension in (native, None):

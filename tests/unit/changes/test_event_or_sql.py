@@ -38,7 +38,7 @@ ROWS = st.tuples(st.integers(0, 3), st.one_of(st.none(), st.integers(0, 2)), st.
 
 
 def arranged(changes: Sequence[RowChange], *, limit: int) -> list[ApplyStatement]:
-    """The statements behind the questions, which stand before the first event."""
+    """The statements after the questions, which stand before the first event."""
     asked = guarded(changes, limit=limit)
     statements = [each for each in asked if not each.sql.startswith(LOOK)]
     first = [at for at, each in enumerate(statements) if each.sql.startswith(GUARD)]

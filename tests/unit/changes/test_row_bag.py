@@ -48,7 +48,7 @@ OTHER = plan_of(table="other")
 
 
 def one_by_one(rows: Counter[Row], changes: Sequence[RowChange]) -> Counter[Row] | None:
-    """The rows behind the changes; None where one of these finds no row."""
+    """The rows after the changes; None where one of these finds no row."""
     left = rows.copy()
     for change in changes:
         if change.before is not None:

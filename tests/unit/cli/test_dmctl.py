@@ -213,7 +213,7 @@ def test_remove_meta_forgets_progress_of_each_source(one: TestHome) -> None:
     one.ok("stop-task", "anew")
 
 
-def test_the_form_of_output_may_stand_before_or_behind_the_verb(one: TestHome) -> None:
+def test_the_form_of_output_may_stand_before_or_after_the_verb(one: TestHome) -> None:
     before = one.dmctl("--output", "json", "query-status")
     behind = one.dmctl("query-status", "--output", "json")
     assert before.json == behind.json == {"result": True, "msg": "", "tasks": []}

@@ -130,7 +130,7 @@ def test_no_message_shows_a_password(data: st.DataObject) -> None:
     secret = data.draw(dressing) + CANARY + data.draw(dressing)
     separator = data.draw(st.sampled_from([": ", ":", " : ", ":\n", "= "]))
     text = SOURCE.replace("password: secret", f"password{separator}{secret}")
-    # On a line of its own, with a colon behind it, it is no password but a key, and unknown keys are named.
+    # On a line of its own, with a colon after it, it is no password but a key, and unknown keys are named.
     assume(not re.search(rf"^[\Wab]*{CANARY}[\Wab]*:|\?[\Wab]*{CANARY}", text, re.MULTILINE))
     problems = source_problems(text)
     assert not any(CANARY in str(problem) for problem in problems)

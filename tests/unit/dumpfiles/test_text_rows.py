@@ -53,7 +53,7 @@ def stream(rows: Sequence[Sequence[bytes | None]], end: bytes = EOF_PACKET) -> b
 
 
 class Dripping(io.RawIOBase):
-    """A socket that gives what has arrived, some bytes at a time; behind the content it is silent, or ends."""
+    """A socket that gives what has arrived, some bytes at a time; after the content it is silent, or ends."""
 
     def __init__(self, content: bytes, drip: int, *, ends: bool) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ def test_each_batch_has_limits_of_its_own() -> None:
         read_within([Limits(2, 99)], content, 50, 1)
 
 
-def test_a_large_chunk_has_larger_groups_behind_its_first_ones() -> None:
+def test_a_large_chunk_has_larger_groups_after_its_first_ones() -> None:
     """Each part of a load reads what the file says of all of them."""
     limits = list(itertools.islice(row_groups(), 1001))
     assert len(set(limits[:1000])) == 1

@@ -31,7 +31,7 @@ def test_a_constant_says_in_which_character_set_it_is(value: str, column: Column
     assert constant_literal(value.encode(), column) == literal
 
 
-def test_constants_stand_behind_the_columns_of_the_file() -> None:
+def test_constants_stand_after_the_columns_of_the_file() -> None:
     batch = pyarrow.RecordBatch.from_arrays([pyarrow.array([b"1", None], pyarrow.binary())], names=["a"])
     assert list(row_literals(batch, [Column("a", "int")], [b"'x'", b"''"])) == [b"('1','x','')", b"(NULL,'x','')"]
 

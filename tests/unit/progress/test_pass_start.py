@@ -13,7 +13,7 @@ OLD, NEW = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "bbbbbbbb-bbbb-cccc-dddd-eeee
 
 
 def at(server: str, offset: int, gtids: str) -> Position:
-    """A place behind these transactions of the old server."""
+    """A place after these transactions of the old server."""
     return Position(server, "b.000001", offset, GtidSet.parse(gtids.format(OLD)))
 
 

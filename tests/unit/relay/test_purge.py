@@ -61,7 +61,7 @@ def test_files_before_one_go_with_their_indexes(root: Path) -> None:
     assert sorted(path.name for path in sub.path.glob("*.idx")) == [f"{binlog(number)}.idx" for number in range(4, 11)]
 
 
-def test_a_task_at_file_3_keeps_it_and_all_behind_it_although_another_is_at_9(root: Path) -> None:
+def test_a_task_at_file_3_keeps_it_and_all_after_it_although_another_is_at_9(root: Path) -> None:
     hold(root, "fast", 9)
     hold(root, "paused", 3)
     done = before(root, 9)

@@ -107,7 +107,7 @@ def test_of_equal_moments_the_lower_source_is_first(frontiers: tuple[int, int], 
     assert bench.take(10) is not waits
 
 
-def test_who_waits_has_stored_where_it_is_behind_all_that_it_gave() -> None:
+def test_who_waits_has_stored_where_it_is_after_all_that_it_gave() -> None:
     bench = Bench()
     bench.others(5, 20)
     bench.turn.begin()

@@ -148,7 +148,7 @@ def test_the_list_of_xa_transactions_is_opened_for_the_epoch_before_anything_els
     assert stored.steps[:2] == ["read_prepared", "open list of epoch 7 at 100"]
 
 
-def test_a_first_checkpoint_is_made_behind_the_list_that_is_opened_without_one(stored: Stored) -> None:
+def test_a_first_checkpoint_is_made_after_the_list_that_is_opened_without_one(stored: Stored) -> None:
     found = stored.found(None)
     assert stored.steps[:3] == ["open list of epoch 7 at None", "first checkpoint", "noted that it has run"]
     assert found.start == L
@@ -174,7 +174,7 @@ def test_the_record_of_undone_changes_is_taken_away_when_the_source_was_asked_fo
     assert stored.before("store_bound", "take_undone")
 
 
-def test_behind_a_switch_the_end_of_the_other_server_is_the_bound(stored: Stored) -> None:
+def test_after_a_switch_the_end_of_the_other_server_is_the_bound(stored: Stored) -> None:
     stored.switched = at(900)
     found = stored.found(Checkpoint(L), LaneRow(worker_lane(0), 6, 1, at(300)))
     assert (found.checkpoint.bound, stored.bound) == (at(900), at(900))
@@ -182,14 +182,14 @@ def test_behind_a_switch_the_end_of_the_other_server_is_the_bound(stored: Stored
     assert stored.asked == (L, at(300), None), "the other server has to have what is applied"
 
 
-def test_behind_a_clean_stop_and_a_switch_there_is_no_bound(stored: Stored) -> None:
+def test_after_a_clean_stop_and_a_switch_there_is_no_bound(stored: Stored) -> None:
     stored.switched = at(900)
     found = stored.found(Checkpoint(L), LaneRow(worker_lane(0), 6, 1, L))
     assert (found.checkpoint.bound, stored.bound) == (None, None)
     assert "switch_bound" in stored.steps, "whether the server has everything is asked all the same"
 
 
-def test_behind_a_switch_what_the_ordered_lane_or_a_ddl_may_have_done_has_the_other_servers_end_as_bound(
+def test_after_a_switch_what_the_ordered_lane_or_a_ddl_may_have_done_has_the_other_servers_end_as_bound(
     stored: Stored,
 ) -> None:
     stored.switched = at(900)

@@ -58,7 +58,7 @@ def test_a_rest_counts_as_if_it_had_been_looked_at() -> None:
         resting = number == SLICES * SLICE_SAMPLES - 1
         shares.sample()
     assert reported == [{"works": 0.7}]
-    assert shares.report() == {"works": 0.4}, "up to the event the parts rested, whatever they do behind it"
+    assert shares.report() == {"works": 0.4}, "up to the event the parts rested, whatever they do after it"
     resting = False
     for _ in range(SLICES * SLICE_SAMPLES):
         shares.sample()

@@ -195,7 +195,7 @@ def test_no_password_reaches_argv_environment_or_log(tmp_path: Path) -> None:
 
 
 def _ends(descriptor: int) -> bool:
-    """Whether the process behind a pidfd ends; the descriptor becomes readable then (pidfd_open(2))."""
+    """Whether the process of a pidfd ends; the descriptor becomes readable then (pidfd_open(2))."""
     import select
 
     try:

@@ -125,7 +125,7 @@ def test_an_error_rests_until_a_person_resumes() -> None:
 
 
 def test_a_stream_that_is_told_to_look_again_is_not_asked_any_more() -> None:
-    """`wait --synced` behind `reload-table` must not be answered by the run that has not seen the table."""
+    """`wait --synced` after `reload-table` must not be answered by the run that has not seen the table."""
     world = World()
     world.hosts = SimpleNamespace(refresh=lambda *_: None, halt=lambda *_: None)
     world.main.host_run = 1

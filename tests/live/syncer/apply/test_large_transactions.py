@@ -137,7 +137,7 @@ def test_a_transaction_beyond_the_quota_arrives_through_the_spool(
         sync.wait_synced()
         in_one_transaction(upstream, name, keyed=ROWS, keyless=ROWS // 3, more=changes)
         in_one_transaction(upstream, name, keyless=10)
-        # Behind a DDL in the same transaction (MySQL), and without a key.
+        # After a DDL in the same transaction (MySQL), and without a key.
         upstream.execute(f"CREATE TABLE {name}.copied SELECT id, note FROM {name}.keyed")
         status = sync.wait_synced(120)
         assert status["spooledTransactions"] == 2

@@ -18,7 +18,7 @@ KEY = " PRIMARY KEY"
 
 
 def killed(subtask: SubtaskConfig, upstream: ThrowawayServer, *changes: str, patch: str = WITHOUT_CHECKPOINTS) -> None:
-    """A run that applies the changes, and is killed before its checkpoint is behind them."""
+    """A run that applies the changes, and is killed before its checkpoint is after them."""
     process = SyncProcess(subtask, patch=patch)
     process.wait_synced()
     for change in changes:

@@ -113,7 +113,7 @@ def test_a_target_that_passes_over_errors_is_given_no_events(
     at_source: str,
     error: str,
 ) -> None:
-    """Behind the row that fails it would pass over the others of the event, too."""
+    """After the row that fails it would pass over the others of the event, too."""
     upstream, target = park.shared(flavor, "upstream-1"), server(flavor, slave_skip_errors="1032,1062")
     twins = Twins(upstream, target, schema(upstream, target, prefix="form"))
     try:

@@ -247,20 +247,20 @@ def test_a_structure_that_fits_again_has_its_rows_go_as_events_again(twins: Twin
     hot = f"{twins.name}.hot"
     with running_sync(twins.tasks["auto"]) as sync:
 
-        def form_behind(*statements: str) -> tuple[JSON, str]:
+        def form_after(*statements: str) -> tuple[JSON, str]:
             twins.upstream.execute(*statements)
             form, why = forms(sync.wait_synced())["hot"]
             return form, str(why)
 
-        assert form_behind(f"INSERT INTO {hot} (id, v) VALUES (1, 1)") == ("events", "")
+        assert form_after(f"INSERT INTO {hot} (id, v) VALUES (1, 1)") == ("events", "")
         twins.target.execute(f"ALTER TABLE {hot} MODIFY v BIGINT")
-        form, why = form_behind(f"INSERT INTO {hot} (id, v) VALUES (2, 2)")
+        form, why = form_after(f"INSERT INTO {hot} (id, v) VALUES (2, 2)")
         assert (form, "1105" in why) == ("sql", True)
-        # It is looked at anew behind a DDL: the difference itself is the reason now.
+        # It is looked at anew after a DDL: the difference itself is the reason now.
         widened = f"ALTER TABLE {hot} ADD w INT", f"INSERT INTO {hot} (id, v) VALUES (3, 3)"
-        assert form_behind(*widened) == ("sql", "column v differs in types int and bigint")
+        assert form_after(*widened) == ("sql", "column v differs in types int and bigint")
         mended = f"ALTER TABLE {hot} MODIFY v BIGINT", f"INSERT INTO {hot} (id, v) VALUES (4, 4)"
-        assert form_behind(*mended) == ("events", "")
+        assert form_after(*mended) == ("events", "")
     twins.follow(twins.tasks["sql"])
     twins.demand_equal()
 

@@ -233,7 +233,7 @@ def test_a_kill_at_any_point_of_a_batch(twins: Twins, point: str) -> None:
 
 
 def write_more(twins: Twins) -> None:
-    """Rows behind the replay, which go as events again."""
+    """Rows after the replay, which go as events again."""
     name = twins.name
     twins.upstream.execute(f"UPDATE {name}.hot SET v = -1", f"UPDATE {name}.keyless SET v = 'more' WHERE id < 20")
 

@@ -1,4 +1,4 @@
-"""What the target refused is not taken for done by the next run, whatever other lanes have committed behind it."""
+"""What the target refused is not taken for done by the next run, whatever other lanes have committed after it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.testbed.sync import RunningSync, running_sync, subtask_for
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
-FIRST, BEHIND = 400, 1200
+FIRST, AFTER = 400, 1200
 
 
 def merged(
@@ -45,7 +45,7 @@ def conflict(name: str) -> list[str]:
         f"INSERT INTO `{name}`.t1 VALUES (1, 1)",
         *(f"INSERT INTO `{name}`.t1 VALUES ({n}, 0)" for n in range(10, FIRST)),
         f"INSERT INTO `{name}`.t2 VALUES (1, 2), (2, 2)",
-        *(f"INSERT INTO `{name}`.t1 VALUES ({n}, 0)" for n in range(1000, 1000 + BEHIND)),
+        *(f"INSERT INTO `{name}`.t1 VALUES ({n}, 0)" for n in range(1000, 1000 + AFTER)),
     ]
 
 
@@ -69,7 +69,7 @@ def test_a_row_that_was_refused_is_refused_until_a_person_decides(
     with running_sync(subtask) as sync:
         sync.wait_synced()
     assert target.query(f"SELECT id, v FROM `{name}`.t WHERE id < 10 ORDER BY id") == ((1, 2), (2, 2))
-    assert target.query(f"SELECT COUNT(*) FROM `{name}`.t") == ((2 + FIRST - 10 + BEHIND,),)
+    assert target.query(f"SELECT COUNT(*) FROM `{name}`.t") == ((2 + FIRST - 10 + AFTER,),)
 
 
 def test_what_the_source_did_before_is_there_when_a_row_is_refused(

@@ -253,7 +253,7 @@ def test_what_somebody_else_altered_just_before_the_statement_is_done(
         process.close()
 
 
-# Before, between and behind the three pieces of one statement, and before what is stored of the whole.
+# Before, between and after the three pieces of one statement, and before what is stored of the whole.
 AROUND_PIECES = ("syncer.before_intent", "syncer.before_ddl", "syncer.after_ddl")
 KILLS = [(point, number) for point in AROUND_PIECES for number in (1, 2, 3)] + [("syncer.after_ddl_record", 1)]
 SAMPLE = [

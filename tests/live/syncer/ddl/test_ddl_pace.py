@@ -48,7 +48,7 @@ def _follow(subtask: SubtaskConfig, statements: int, directory: Path) -> None:
 
 
 def _between(found: Sequence[str], first: str, last: str) -> list[str]:
-    """The first words of what was sent behind a statement, up to and with another one."""
+    """The first words of what was sent after a statement, up to and with another one."""
     begin, end = (next(n for n, text in enumerate(found) if text.startswith(start)) for start in (first, last))
     words = [re.split(r"[ (]", text.rstrip(";"), maxsplit=2) for text in found[begin + 1 : end + 1]]
     names = [" ".join(each[:2]) if each[0] in ("START", "SELECT", "SHOW") else each[0] for each in words]

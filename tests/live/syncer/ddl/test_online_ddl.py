@@ -309,14 +309,14 @@ def test_without_online_ddl_they_are_tables_like_any_other(
 
 
 @pytest.mark.ci_flavor("mysql")
-@pytest.mark.parametrize("read", [pytest.param("before", marks=pytest.mark.chaos), "behind"])
+@pytest.mark.parametrize("read", [pytest.param("before", marks=pytest.mark.chaos), "after"])
 def test_a_change_that_ends_while_the_table_is_dumped(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, read: str
 ) -> None:
     name = schema(upstream, target)
     upstream.execute(TABLE.format(s=name), f"INSERT INTO {name}.t VALUES (1, 1, 'one'), (2, 2, 'two')")
     change = OnlineChange("pt-osc", upstream, TableName(name, "t"), COLUMNS)
-    if read == "behind":
+    if read == "after":
         change.create()  # nobody sees this, and nobody has to
         change.alter(*ALTERATIONS)
     dump = Dump(upstream, target, name)
@@ -328,7 +328,7 @@ def test_a_change_that_ends_while_the_table_is_dumped(
     change.copy()
     upstream.execute(f"UPDATE {name}.t SET v = v + 1")
     change.cut_over()
-    if read == "behind":
+    if read == "after":
         dump.load("t", dump.point())
     upstream.execute(f"UPDATE {name}.t SET a = a + 1")
     dump.finish()

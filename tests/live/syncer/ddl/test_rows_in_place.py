@@ -96,7 +96,7 @@ def test_numbers_that_go_by_the_order_of_inserts_pause(
     with slow.cursor() as cursor:
         cursor.execute(f"INSERT INTO {name}.t VALUES ('first')")
         upstream.execute(f"INSERT INTO {name}.t VALUES ('second')")
-    slow.commit()  # behind the second in the binlog, before it in the table
+    slow.commit()  # after the second in the binlog, before it in the table
     slow.close()
     statement = f"ALTER TABLE {name}.t ADD COLUMN n {definition}"
     upstream.execute(statement, f"UPDATE {name}.t SET v = 'last' WHERE n = 2")

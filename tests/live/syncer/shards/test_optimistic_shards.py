@@ -48,7 +48,7 @@ def optimistic(
 
 
 def changes(table: str, key: int, stage: int) -> list[str]:
-    """Statements on rows of a shard that is behind so many of the statements; three rows are left."""
+    """Statements on rows of a shard that is after so many of the statements; three rows are left."""
     more = ", w = 5" if stage > 0 else ""
     more += ", e = 'q'" if stage > 2 else ""
     return [
@@ -259,7 +259,7 @@ INDEXED = f"{KEYED}, c INT, KEY by_c (c)"
                 "INSERT INTO {s}.s2 (id, v) VALUES (12, 5)",
             ),
         ),
-        # A table is created behind two changes of a DEFAULT, another one with a DEFAULT of its own.
+        # A table is created after two changes of a DEFAULT, another one with a DEFAULT of its own.
         (
             KEYED,
             (
@@ -278,7 +278,7 @@ INDEXED = f"{KEYED}, c INT, KEY by_c (c)"
                 "ALTER TABLE {s}.s4 ALTER COLUMN v SET DEFAULT 6",
             ),
         ),
-        # A table is created behind two statements, and comes to the third one before any other is at the first.
+        # A table is created after two statements, and comes to the third one before any other is at the first.
         (
             KEYLESS,
             (

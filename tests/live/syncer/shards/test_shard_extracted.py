@@ -51,7 +51,7 @@ def gathering(
 
 
 def found(target: ThrowawayServer, name: str, columns: str) -> Rows:
-    """The target's rows, each behind what was extracted."""
+    """The target's rows, each after what was extracted."""
     return sorted(target.query(f"SELECT origin, shard, {columns} FROM {name}.t"))
 
 

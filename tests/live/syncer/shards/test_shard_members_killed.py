@@ -70,7 +70,7 @@ SCENES = {
         (f"ALTER TABLE {{s}}.s2 {UNIQUE}", "INSERT INTO {s}.s3 VALUES (32, 32)"),
         2,
     ),
-    "a table is created behind one that is held": Scene(
+    "a table is created after one that is held": Scene(
         "shard.early",
         (
             f"ALTER TABLE {{s}}.s1 {UNIQUE}",
@@ -134,7 +134,7 @@ SCENES = {
 # Each point and mode once in `make test`.
 USUAL = {
     ("a table is created with what is to come", "pessimistic"),
-    ("a table is created behind one that is held", "optimistic"),
+    ("a table is created after one that is held", "optimistic"),
     ("a new table lacks a column", "optimistic"),
     ("a shard is dropped for which one waits", "optimistic"),
     ("a shard gets another name while one waits", "pessimistic"),

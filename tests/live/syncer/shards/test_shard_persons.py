@@ -102,7 +102,7 @@ def test_what_is_injected_before_a_ddl_that_waits_is_executed_once(
         upstream.execute(f"ALTER TABLE {name}.s2 {BY_V}")
         wait_for_rows(target, name, 2, sync)
         sync.wait_synced()
-        upstream.execute(f"INSERT INTO {name}.u VALUES (1)")  # a checkpoint behind all of it
+        upstream.execute(f"INSERT INTO {name}.u VALUES (1)")  # a checkpoint after all of it
         wait_until(lambda: asked(sync, "list", name) == [], "nothing reads the event any more")
     assert target.query(f"SELECT id, v, x FROM {name}.t ORDER BY id") == ((1, 1, 2), (11, 2, 9))
     assert keys_of(target, name) == ["PRIMARY", "by_v"]

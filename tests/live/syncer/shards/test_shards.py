@@ -381,7 +381,7 @@ def test_an_operator_is_for_a_held_shards_event_as_long_as_that_is_not_read_agai
         assert sync.unit.ask("binlog", asked.to_json()) == []  # the stream is beyond the event
     for table in ("s2", "u"):
         upstream.execute(f"ALTER TABLE {name}.{table} ADD COLUMN w INT")
-    with running_sync(subtask) as sync:  # main stores checkpoints behind the event, and drops nothing
+    with running_sync(subtask) as sync:  # main stores checkpoints after the event, and drops nothing
         wait_for_rows(target, name, 2, sync)
         upstream.execute(f"ALTER TABLE {name}.s2 ADD INDEX of_s2 (v)")
         wait_for_rows(target, name, 3, sync)
@@ -394,7 +394,7 @@ def test_an_operator_is_for_a_held_shards_event_as_long_as_that_is_not_read_agai
 
 
 @pytest.mark.ci_flavor("mysql")
-def test_an_xa_transaction_that_was_prepared_before_the_hold_is_decided_behind_it(
+def test_an_xa_transaction_that_was_prepared_before_the_hold_is_decided_after_it(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
     name = schema(upstream, target)

@@ -80,7 +80,7 @@ class Shards:
             process.close()
 
     def write_more(self, server: ThrowawayServer, first: int) -> None:
-        """Behind the place where the pass ends, for shards and others."""
+        """After the place where the pass ends, for shards and others."""
         server.execute(
             f"INSERT INTO {self.name}.s1 VALUES ({first}, 1, 1)",
             f"INSERT INTO {self.name}.s2 VALUES ({first + 1}, 1, 1)",
@@ -140,7 +140,7 @@ def test_a_shard_held_at_the_old_server_goes_on_at_the_new_one(
 
 
 def in_order(server: ThrowawayServer, before: str, statements: dict[int, str]) -> None:
-    """Execute these as the transactions with these numbers behind a GTID set of one server."""
+    """Execute these as the transactions with these numbers after a GTID set of one server."""
     uuid, _, numbers = before.partition(":")
     last = int(numbers.rpartition("-")[2])
     for number, statement in statements.items():
@@ -149,7 +149,7 @@ def in_order(server: ThrowawayServer, before: str, statements: dict[int, str]) -
 
 @pytest.mark.parametrize("flavor", ["mysql"])
 @pytest.mark.parametrize("columns", [KEYED, KEYLESS])
-def test_what_main_has_read_is_behind_its_place_at_the_new_server(
+def test_what_main_has_read_is_after_its_place_at_the_new_server(
     server: ServerFactory, target: ThrowawayServer, schema: SchemaFactory, columns: str
 ) -> None:
     """A pass pauses there however often it begins again, and goes on where the address leads back.

@@ -100,7 +100,7 @@ def test_the_statement_that_has_created_an_early_shard_counts_when_it_is_met_aga
     merged([upstream], target, name)
 
 
-def test_the_statement_that_has_created_a_shard_counts_again_behind_a_crash(
+def test_the_statement_that_has_created_a_shard_counts_again_after_a_crash(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
     name = schema(upstream, target)

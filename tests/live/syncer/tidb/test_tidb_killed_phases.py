@@ -1,6 +1,6 @@
 """A TiDB that is killed in phases that a plain stream has not: merges of shards, online DDL, a validator, check-task.
 
-Whoever works there ends by an error that auto-resume tries again, and behind it everything is identical. Between a
+Whoever works there ends by an error that auto-resume tries again, and after it everything is identical. Between a
 stream and a second pass there is no session that could be lost: the run goes on. Loads and joins:
 tests/spark/test_tidb_killed.py.
 """
@@ -35,7 +35,7 @@ from tests.testbed.validation import errors_of, running_validator, validated
 
 pytestmark = [pytest.mark.live, pytest.mark.tidb, pytest.mark.ci_flavor("mysql"), pytest.mark.timeout(300)]
 
-BETWEEN = ("shard.pass_begun", "shard.returned")  # behind the sessions of one reading, before those of the next
+BETWEEN = ("shard.pass_begun", "shard.returned")  # after the sessions of one reading, before those of the next
 
 
 def sampled(points: Iterable[str], sample: str) -> list[str | ParameterSet]:
@@ -69,7 +69,7 @@ def struck(subtask: SubtaskConfig, kill: TidbKill) -> None:
     try:
         kill.strike(lambda: process.ended)
         if kill.point in BETWEEN:
-            wait_until(lambda: process.ended or synced(), f"an end behind {kill.point}", POINT_SECONDS)
+            wait_until(lambda: process.ended or synced(), f"an end after {kill.point}", POINT_SECONDS)
         if kill.point not in BETWEEN or process.ended:
             demand_tried_again(process, kill.point)
     finally:

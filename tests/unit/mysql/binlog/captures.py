@@ -31,7 +31,7 @@ def capture(name: str) -> Path:
 
 
 def typed_events(path: Path) -> list[Event]:
-    """All events of a file, payloads unpacked behind themselves."""
+    """All events of a file, payloads unpacked after themselves."""
     data, parser, found, end = path.read_bytes(), EventParser(), list[Event](), 4
     for at, header in frames(data, 4, len(data)):
         end = at + header.size

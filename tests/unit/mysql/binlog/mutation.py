@@ -2,7 +2,7 @@
 
 Random bytes alone fail at the first length they meet. So most damage is done to events of captured files, and inside
 what is packed in them: compressed bytes are unpacked, damaged and packed again with right lengths and checksums, so
-that the readers behind the decompression meet it too. Types that the captured files lack stand beside them with a body
+that the readers after the decompression meet it too. Types that the captured files lack stand beside them with a body
 of the right form.
 """
 
@@ -47,7 +47,7 @@ _BODIES: dict[int, bytes] = {
     EventType.WRITE_ROWS_V1: b"\7" + bytes(5) + b"\1\0\1\xff\0\5\0\0\0",
     EventType.MARIADB_START_ENCRYPTION: bytes(17),
 }  # fmt: skip
-# The form of the set that a server with tagged GTIDs writes: the count one byte higher, a tag behind each uuid.
+# The form of the set that a server with tagged GTIDs writes: the count one byte higher, a tag after each uuid.
 _TAGGED_SET = (
     b"\0\1" + bytes(5) + b"\1" + _UUID + b"\6tag" + (1).to_bytes(8, "little") + b"\1" + bytes(7) + b"\5" + bytes(7)
 )
@@ -94,7 +94,7 @@ class Mutator:
         self._maps = {event.table_id: event.table_map for event in _table_maps(flavor)}
         self.outcomes: Counter[str] = Counter()
         self._parser = EventParser(verify=False)
-        # Behind a format description without checksums, as the damaged events have none.
+        # After a format description without checksums, as the damaged events have none.
         self._opening = packed_event(
             EventType.FORMAT_DESCRIPTION, raw_events(flavor)[0].data[HEADER_SIZE:-5] + bytes(5)
         )

@@ -26,7 +26,7 @@ edits = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), min_si
 
 
 def damaged(raw: RawEvent, changes: list[tuple[int, int]], cut: int) -> RawEvent:
-    """The event with bytes changed behind its type and perhaps its end missing; its size is made right again."""
+    """The event with bytes changed after its type and perhaps its end missing; its size is made right again."""
     data = bytearray(raw.data)
     for at, value in changes:
         data[19 + at % max(1, len(data) - 19)] = value

@@ -3,9 +3,9 @@
 These are no captures. They hold the forms of events by which MySQL 5.7 and 8.4 differ from what the captured files
 have (MySQL source, release notes of 5.7.2, 8.0.1, 8.0.14, 8.3.0):
 
-5.7   a GTID event ends behind the logical clock; rows of version 2; a table map has no optional metadata at all; the
+5.7   a GTID event ends after the logical clock; rows of version 2; a table map has no optional metadata at all; the
       status variables of a query end with the microseconds or the list of updated schemas
-8.4   the GTID event has commit times, the transaction's length and server versions behind them; tagged GTIDs have an
+8.4   the GTID event has commit times, the transaction's length and server versions after them; tagged GTIDs have an
       event of their own; table maps say signs and, with FULL metadata, everything else
 """
 
@@ -38,7 +38,7 @@ _LENGTHS_84 = bytes.fromhex(
 
 
 class File:
-    """Writes events with checksums, one behind the other."""
+    """Writes events with checksums, one after the other."""
 
     def __init__(self, version: str, lengths: bytes) -> None:
         self.events: list[RawEvent] = []
@@ -95,8 +95,8 @@ def file_of_8_4() -> File:
     made = File("8.4.3", _LENGTHS_84)
     made.add(EventType.PREVIOUS_GTIDS, previous(5))
     commit = (1_700_000_000_000_000).to_bytes(7, "little")
-    behind = commit + b"\xfc\x2c\1" + (80403).to_bytes(4, "little") + struct.pack("<q", 0)
-    made.add(EventType.GTID, struct.pack("<B16sqBqq", 1, UUID, 6, 2, 0, 1) + behind)
+    after = commit + b"\xfc\x2c\1" + (80403).to_bytes(4, "little") + struct.pack("<q", 0)
+    made.add(EventType.GTID, struct.pack("<B16sqBqq", 1, UUID, 6, 2, 0, 1) + after)
     signs = b"\1\1\x80"
     names = b"\1a\1b\1c"
     made.add(EventType.QUERY, query(b"BEGIN", _VARIABLES_57 + b"\x12\xff\0" + b"\x13\0"))

@@ -1,4 +1,4 @@
-"""`collation_compatible: strict`: what is written behind a character set, and where nothing may be written."""
+"""`collation_compatible: strict`: what is written after a character set, and where nothing may be written."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ _PLAIN = (
 
 
 def _after_in_schema(text: str, charset: str, collation: str) -> object:
-    """The tables behind a statement where their schema has these defaults."""
+    """The tables after a statement where their schema has these defaults."""
     default = TableSchema(TableName("d", ""), (), charset=charset, collation=collation)
     gone: Mapping[TableName, TableSchema | None] = {TableName("d", "new"): None}
     before = {**_now(_PLAIN), **gone, default.name: default}

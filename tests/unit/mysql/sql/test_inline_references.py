@@ -1,4 +1,4 @@
-"""REFERENCES behind a column is left out where the source has ignored it, and nowhere else."""
+"""REFERENCES after a column is left out where the source has ignored it, and nowhere else."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def stands_before(text: str) -> list[TableName]:
         "GRANT SELECT ON shop.orders TO dm",
     ],
 )
-def test_rows_mean_the_same_behind_it(text: str) -> None:
+def test_rows_mean_the_same_after_it(text: str) -> None:
     assert stands_before(text) == []
 
 

@@ -266,7 +266,7 @@ def test_a_start_inside_an_event_of_a_good_file_is_not_called_damage(relay: Stor
     assert checked_file.reported(relay.sub) == []
 
 
-def test_a_start_behind_the_end_of_a_closed_file_is_told(relay: Stored) -> None:
+def test_a_start_after_the_end_of_a_closed_file_is_told(relay: Stored) -> None:
     start = Position(SERVER, FIRST, relay.sub.file(FIRST).stat().st_size + 100)
     with pytest.raises(DMError) as raised:
         list(RelayEventSource(relay.root, "mysql").events(start, threading.Event()))

@@ -35,7 +35,7 @@ WHOLE = file_bytes(EVENTS)
 
 
 def ends() -> list[int]:
-    """Offsets behind the head's events and behind each transaction."""
+    """Offsets after the head's events and after each transaction."""
     found, at = [], 4
     for number, event in enumerate(placed(EVENTS)):
         at += len(event)

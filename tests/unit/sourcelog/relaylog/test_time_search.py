@@ -54,7 +54,7 @@ def test_of_200_files_one_is_opened(tmp_path: Path, opened: list[str], number: i
     assert len(opened) <= 2
 
 
-def test_the_place_is_behind_the_last_older_transaction(tmp_path: Path) -> None:
+def test_the_place_is_after_the_last_older_transaction(tmp_path: Path) -> None:
     directory = RelayDirectory(tmp_path)
     add_files(directory, SERVER, range(1, 5), times=3)
     places = [find_time(directory, "mysql", T0 + 200 + second) for second in (-50, 0, 1, 2, 3, 99)]
@@ -78,7 +78,7 @@ def test_a_time_before_everything_is_the_beginning_and_known_not_to_be_known(tmp
     assert (found.position.file, found.position.gtid_set, found.known) == (binlog(5), GtidSet.empty(), False)
 
 
-def test_a_time_behind_everything_is_not_there(tmp_path: Path) -> None:
+def test_a_time_after_everything_is_not_there(tmp_path: Path) -> None:
     directory = RelayDirectory(tmp_path)
     assert find_time(directory, "mysql", T0) is None
     add_files(directory, SERVER, range(1, 4))

@@ -142,7 +142,7 @@ def test_a_heartbeat_of_the_source_reaches_the_reader_as_proof_that_it_has_every
             stop.set()
 
 
-def test_a_reader_behind_a_cut_waits_until_the_file_has_grown_again(tmp_path: Path) -> None:
+def test_a_reader_after_a_cut_waits_until_the_file_has_grown_again(tmp_path: Path) -> None:
     events = [*head(), *transaction(1), *transaction(2)]
     whole = file_bytes(events)
     writer = new_writer(tmp_path)

@@ -239,7 +239,7 @@ def test_rows_belong_to_the_table_that_had_their_id_before_them() -> None:
     assert tables == [["a"], ["b"], ["a", "b"]]
 
 
-@pytest.mark.parametrize("lost", [True, False], ids=["behind a lost connection", "in the stream"])
+@pytest.mark.parametrize("lost", [True, False], ids=["after a lost connection", "in the stream"])
 def test_the_rest_of_a_transaction_alone_is_refused_though_its_table_is_known(lost: bool) -> None:
     stream = Stream()
     whole = [stream.format, *stream.insert(1), *stream.insert(2)]

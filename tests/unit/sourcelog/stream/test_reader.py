@@ -46,7 +46,7 @@ class TakenSource:
             raise DMError("replica-id-taken", server_id=1, cause="of the test")
 
     def runs(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | SourceRun | None]:
-        """Behind the first one the events come in pairs, as far as they go."""
+        """After the first one the events come in pairs, as far as they go."""
         held: SourceEvent | None = None
         for event in self.events(start, stop):
             if event is None or event is self._events[0]:
@@ -72,7 +72,7 @@ class LostSource(TakenSource):
 
 
 class BrokenSource(TakenSource):
-    """A source that has something unreadable behind its last event, or ends there in some other way."""
+    """A source that has something unreadable after its last event, or ends there in some other way."""
 
     def __init__(self, events: list[SourceEvent], error: DMError) -> None:
         super().__init__(events, [])
@@ -147,7 +147,7 @@ def test_a_lost_connection_goes_on_when_the_run_is_the_present_one() -> None:
     ],
     ids=lambda value: value.name if isinstance(value, DMError) else None,
 )
-def test_what_a_person_has_to_mend_is_told_behind_what_was_read_before_it(error: DMError, in_its_place: bool) -> None:
+def test_what_a_person_has_to_mend_is_told_after_what_was_read_before_it(error: DMError, in_its_place: bool) -> None:
     queue, failures = TransactionQueue(MemoryQuota(1 << 20)), list[BaseException]()
     reader = Reader(log_of(BrokenSource(a_file(), error)), queue, failures.append, lambda: None)
     reader.start()

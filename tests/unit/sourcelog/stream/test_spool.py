@@ -56,7 +56,7 @@ def rows_items(draw: st.DrawFn) -> RowsItem:
     width = (count + 7) // 8
     present = draw(st.binary(min_size=width, max_size=width))
     after = draw(st.binary(min_size=width, max_size=width))
-    before, body, behind = (draw(st.binary(max_size=30)) for _ in range(3))
+    before, body, after = (draw(st.binary(max_size=30)) for _ in range(3))
     return RowsItem(
         draw(st.sampled_from(MAPS)),
         Rows(
@@ -65,7 +65,7 @@ def rows_items(draw: st.DrawFn) -> RowsItem:
             count,
             present,
             after,
-            before + body + behind,
+            before + body + after,
             len(before),
             len(before) + len(body),
             draw(st.integers(0, 0xFFFF)),
@@ -334,7 +334,7 @@ def test_a_spool_of_an_earlier_run_is_deleted_unread(tmp_path: Path) -> None:
     assert opened.spool.bytes == 0
 
 
-def test_a_byte_that_the_disk_changed_is_an_error_and_nothing_behind_it_is_given(tmp_path: Path) -> None:
+def test_a_byte_that_the_disk_changed_is_an_error_and_nothing_after_it_is_given(tmp_path: Path) -> None:
     opened = Opened.under(64 << 10, tmp_path)
     given_items: list[Item] = [rows_item(1000, seed) for seed in range(300)]
     items = opened.transaction(given_items, 100)

@@ -77,7 +77,7 @@ def test_no_flipped_bit_goes_unnoticed(tmp_path: Path, records: list[bytes], dat
     assert caught.value.name == "spool-damaged"
     assert caught.value.details["file"] == path
     assert caught.value.details["offset"] == offsets[hit]
-    assert found == records[:hit]  # nothing of the damaged record, and nothing behind it
+    assert found == records[:hit]  # nothing of the damaged record, and nothing after it
 
 
 def test_a_file_that_is_too_short_is_damaged_at_every_length(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def never() -> None:
     raise AssertionError("the source has more")
 
 
-def test_what_is_there_when_it_is_finished_is_taken_and_nothing_comes_behind_it() -> None:
+def test_what_is_there_when_it_is_finished_is_taken_and_nothing_comes_after_it() -> None:
     queue = TransactionQueue(MemoryQuota(1000))
     assert queue.put(TRANSACTION)
     queue.finish()

@@ -40,7 +40,7 @@ class XaStream(Stream):
         return [self.gtid(number), self.query(f"XA {verb} X'{name.encode().hex()}',X'',{format_id}")]
 
     def packed(self, number: int, events: list[SourceEvent]) -> list[SourceEvent]:
-        """The events behind the GTID in one compressed payload."""
+        """The events after the GTID in one compressed payload."""
         inner = b""
         for event in events:
             data = event.raw.data[:-4]  # no checksums inside

@@ -1,4 +1,4 @@
-"""The mark stands behind the last transaction before which everything is committed, whatever the order of commits."""
+"""The mark stands after the last transaction before which everything is committed, whatever the order of commits."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def replay(undone: Undone, *, always: bool = False) -> WindowReplay:
     return WindowReplay(SafeModeWindow(at(200), always=always, seconds=0, clock=FakeClock()), undone)
 
 
-def test_what_lies_before_the_bound_is_applied_again_and_what_lies_behind_it_for_the_first_time() -> None:
+def test_what_lies_before_the_bound_is_applied_again_and_what_lies_after_it_for_the_first_time() -> None:
     found = replay(Undone())
     assert found.of(transaction(100, 200)) is AGAIN
     assert found.of(transaction(200, 300)) is FIRST_TIME
@@ -56,7 +56,7 @@ def test_where_the_task_file_asks_for_safe_mode_nothing_is_strict(keys: UndoneKe
     assert found.of(transaction(300, 400)) is AGAIN
 
 
-def test_the_record_notes_what_the_run_has_come_to_also_behind_the_bound() -> None:
+def test_the_record_notes_what_the_run_has_come_to_also_after_the_bound() -> None:
     undone = Undone({transaction_key(at(end)): UndoneKeys(None) for end in (150, 400, 500)})
     found = replay(undone)
     assert found.of(transaction(100, 150)) is FIRST_TIME

@@ -136,7 +136,7 @@ def test_a_rename_that_is_taken_back() -> None:
     assert source.records == {}
 
 
-def test_the_dump_read_the_table_behind_the_rename() -> None:
+def test_the_dump_read_the_table_after_the_rename() -> None:
     source = Source(behind=frozenset({T}))
     source.tracker.set(parse_create_table("CREATE TABLE t (id INT PRIMARY KEY, a INT, v INT)", CONTEXT))
     assert source.run(SWAP) == []  # also where the ghost was made before the dump began

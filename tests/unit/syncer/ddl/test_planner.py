@@ -86,7 +86,7 @@ def test_rows_that_a_statement_may_have_changed_elsewhere_pause(statement: Query
         b"DROP TABLE o",
     ],
 )
-def test_what_is_no_view_is_asked_again_behind_a_statement_that_may_make_one(statement: bytes) -> None:
+def test_what_is_no_view_is_asked_again_after_a_statement_that_may_make_one(statement: bytes) -> None:
     views: set[str] = set()
     asked: list[str] = []
 

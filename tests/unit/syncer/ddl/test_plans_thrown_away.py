@@ -113,7 +113,7 @@ def test_a_point_that_goes_to_another_name_is_a_part_of_the_plan() -> None:
     planned = following.plan(StatementEvent(query(b"RENAME TABLE d.early TO d.later"), at(100)))
     assert isinstance(planned, DdlPlan)
     assert planned.points == {later: following.points[early]}
-    assert planned.steps == ()  # the dump read the table behind the statement
+    assert planned.steps == ()  # the dump read the table after the statement
     assert later not in following.points
 
 

@@ -32,7 +32,7 @@ def table(name: TableName, columns: str = FIRST, partitions: Sequence[str] = ())
 
 
 def altered(schema: TableSchema, text: str) -> TableSchema:
-    """The table behind a statement of one operation."""
+    """The table after a statement of one operation."""
     piece = Piece.of(text, CONTEXT)
     return interpret(piece, SchemaState({schema.name: schema}.get, lambda _: WORDS)).get(schema.name) or schema
 

@@ -27,7 +27,7 @@ PLACE = Position(OLD, "b.000001", 90, GtidSet.parse(f"{OLD}:1-3"))
 
 
 def stream(*numbers: int | None, server: str = NEW) -> list[SourceTransaction]:
-    """Transactions of these numbers, where there is one, behind the start."""
+    """Transactions of these numbers, where there is one, after the start."""
     at, found = START, list[SourceTransaction]()
     for number in numbers:
         gtid = None if number is None else Gtid("mysql", OLD, number)
@@ -54,7 +54,7 @@ def test_on_one_server_its_places_tell_where_it_ends() -> None:
     transactions = stream(2, 3, 4, server=OLD)
     place = replace(transactions[1].end, gtid_set=GtidSet.empty())
     assert taken(transactions, place) == [f"{OLD}:2", f"{OLD}:3"]
-    assert not PassEnd(place).admits(transactions[2]), "what ends behind the place is main's to read"
+    assert not PassEnd(place).admits(transactions[2]), "what ends after the place is main's to read"
 
 
 @pytest.mark.parametrize("order", [(2, 3, 4), (3, 2, 4)])
@@ -105,7 +105,7 @@ def test_without_gtids_places_of_two_servers_are_not_compared() -> None:
     assert raised.value.name == "shard-pass-elsewhere"
 
 
-def test_nothing_is_done_behind_the_end_wherever_a_servers_binlog_ends() -> None:
+def test_nothing_is_done_after_the_end_wherever_a_servers_binlog_ends() -> None:
     further = Position(NEW, "b.000009", 4, GtidSet.parse(f"{OLD}:1-9"))
     assert PassEnd(PLACE).bound(further) == PLACE
     assert PassEnd(PLACE).bound(START) == START
@@ -135,7 +135,7 @@ def settled(place: Position, start: Position, *, ordered: bool = True) -> PassEn
 
 @pytest.mark.parametrize("begun", [OLD, NEW])
 def test_a_place_of_a_server_with_another_order_is_no_end_before_all_of_mains_is_read(begun: str) -> None:
-    # Main read 2 on the old server and 3 on the new one, where 2 comes behind it. A pass that has paused begins there.
+    # Main read 2 on the old server and 3 on the new one, where 2 comes after it. A pass that has paused begins there.
     third, second = stream(3, 2)
     place = replace(third.end, gtid_set=GtidSet.parse(f"{OLD}:1-3"))
     end = settled(place, replace(START, server_uuid=begun))
@@ -175,7 +175,7 @@ def test_numbers_out_of_order_tell_nothing(begun: str) -> None:
         end.admits(replace(last, end=renamed))
 
 
-def test_a_run_of_a_pass_asks_the_server_first_and_has_no_bound_behind_the_end() -> None:
+def test_a_run_of_a_pass_asks_the_server_first_and_has_no_bound_after_the_end() -> None:
     config, end = subtask("syncer-config-name: s", "syncers:\n  s: {}\n"), PassEnd(PLACE)
     run = ShardRun(config, LaneClaim(SubtaskKey("dm_meta", "shop", "mysql-01"), CONTROL, 7), end)
     state = SimpleNamespace(start=START, checkpoint=SimpleNamespace(tables={}))

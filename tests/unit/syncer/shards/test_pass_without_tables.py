@@ -25,7 +25,7 @@ from tests.testbed.fake_clock import FakeClock
 from tests.unit.rules.subtasks import subtask
 
 OLD, NEW = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "bbbbbbbb-bbbb-cccc-dddd-eeeeeeeeeeee"
-START = Position(NEW, "b.000007", 40, GtidSet.parse(f"{OLD}:1-2"))  # behind the switch of servers
+START = Position(NEW, "b.000007", 40, GtidSet.parse(f"{OLD}:1-2"))  # after the switch of servers
 PLACE = Position(OLD, "b.000001", 90, GtidSet.parse(f"{OLD}:1-3"))  # of main
 CLAIM = LaneClaim(SubtaskKey("dm_meta", "shop", "mysql-01"), CONTROL, 7)
 TABLE = TableName("shop", "s1")
@@ -101,7 +101,7 @@ def test_where_its_last_table_waits_again(given_back: list[LaneClaim]) -> None:
     assert given_back == [CLAIM]
 
 
-def test_where_a_run_was_killed_behind_that(given_back: list[LaneClaim]) -> None:
+def test_where_a_run_was_killed_after_that(given_back: list[LaneClaim]) -> None:
     reading = Pass()
     reading.follow()
     assert reading.run.returned

@@ -35,8 +35,8 @@ def found(shards: Sequence[JoiningShard], there: str | None, *, made: bool = Fal
     return list(joined_shards(Answers("schema_of_shard_tables", "x"), TARGET, shards, target, made=made))
 
 
-def behind(there: str, instruction: str) -> str:
-    """The body of the target's table behind an instruction of one ALTER TABLE, played by hand."""
+def altered(there: str, instruction: str) -> str:
+    """The body of the target's table after an instruction of one ALTER TABLE, played by hand."""
     head, _, change = instruction.partition("ALTER TABLE `db`.`t` ")
     assert head == ""
     verb, _, definition = change.partition(" COLUMN ")
@@ -75,7 +75,7 @@ def test_a_table_that_does_not_take_a_shards_rows_is_a_failure(shard: str, there
     if "decimal" in why:
         assert "a type that holds both" in result.instruction
         return
-    (after,) = found(shards, behind(there, result.instruction))
+    (after,) = found(shards, altered(there, result.instruction))
     assert after.state == "success", f"{result.instruction} does not help: {after}"
 
 
@@ -116,7 +116,7 @@ def test_columns_that_parts_of_names_fill_are_no_shards() -> None:
     assert [result.state for result in found(filled, there)] == ["success"]
 
 
-def test_an_alter_behind_the_start_may_mend_it() -> None:
+def test_an_alter_after_the_start_may_mend_it() -> None:
     shards = [replace(shard, from_position=True) for shard in shards_of(KEY, f"{KEY}, a INT")]
     (result,) = found(shards, KEY)
     assert result.state == "warning"

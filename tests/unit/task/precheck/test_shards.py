@@ -107,7 +107,7 @@ def test_a_load_would_make_the_table_like_one_of_shards_that_differ(made: bool, 
 @pytest.mark.parametrize("mode", ["pessimistic", "optimistic"])
 @pytest.mark.parametrize(("behind", "state"), [((False, False), "failure"), ((False, True), "warning")])
 @pytest.mark.parametrize("there", ["id INT PRIMARY KEY", None])
-def test_what_an_alter_behind_the_start_may_explain_stops_nobody(
+def test_what_an_alter_after_the_start_may_explain_stops_nobody(
     mode: ShardMode, behind: tuple[bool, bool], state: str, there: str | None
 ) -> None:
     """The second shard has another column by now, since a start at an earlier place or the beginning of a copy."""

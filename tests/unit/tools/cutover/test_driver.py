@@ -242,7 +242,7 @@ def test_whatever_fails_at_the_switch_rests_after_few_tries(fails: str, error: E
 
 @pytest.mark.parametrize(("word", "end"), [("stop-writes", "aborted"), ("start-writes", "aborting")])
 @pytest.mark.parametrize("defect", [OSError(28, "disk full"), AssertionError("no"), ValueError("no")])
-def test_what_is_no_error_of_dm_ends_no_thread_behind_the_fence(word: str, end: str, defect: Exception) -> None:
+def test_what_is_no_error_of_dm_ends_no_thread_after_the_fence(word: str, end: str, defect: Exception) -> None:
     clock = FakeClock()
     begins: State = "fencing" if word == "stop-writes" else "aborting"
     row, on = _Row(CutOverState(begins, "full", "hook", clock.now + 10, BEFORE)), _Servers(0, None, fails=word)

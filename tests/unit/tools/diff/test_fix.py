@@ -127,7 +127,7 @@ def test_rows_without_a_key_are_left_alone_where_they_are_not_known(some: Compar
 
 
 def test_rows_with_unique_values_are_replaced_but_not_where_a_condition_hides_some() -> None:
-    """Values that have changed places; behind the condition, who holds one is not compared."""
+    """Values that have changed places; after the condition, who holds one is not compared."""
     unique = table(("id",), indexes=frozenset({"UNIQUE PRIMARY (`id`)", "UNIQUE d (`d`)"}))
     (statement,) = changed(unique, d=b"0.2").statements
     assert statement.startswith(b"REPLACE INTO `t`.`orders` (`id`, ")

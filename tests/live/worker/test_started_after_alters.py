@@ -68,7 +68,7 @@ def merge(tmp_path: Path, server: ServerFactory, target: ThrowawayServer, schema
     target.execute(f"DROP DATABASE IF EXISTS meta_{name}")
 
 
-def test_a_start_at_a_time_comes_to_the_alters_behind_it(merge: Merge) -> None:
+def test_a_start_at_a_time_comes_to_the_alters_after_it(merge: Merge) -> None:
     text, _ = next_second(merge.upstream)
     merge.upstream.execute(f"INSERT INTO {merge.schema}.s1 VALUES (1)", f"INSERT INTO {merge.schema}.s2 VALUES (2)")
     merge.alter_a_shard()
@@ -80,7 +80,7 @@ def test_a_start_at_a_time_comes_to_the_alters_behind_it(merge: Merge) -> None:
 
 
 @pytest.mark.spark
-def test_a_load_that_is_stopped_and_started_comes_to_the_alters_behind_it(merge: Merge) -> None:
+def test_a_load_that_is_stopped_and_started_comes_to_the_alters_after_it(merge: Merge) -> None:
     """The target refuses rows at first, so that the load is under way when the shard is altered."""
     name = merge.schema
     merge.upstream.execute(f"INSERT INTO {name}.s1 VALUES (1)", f"INSERT INTO {name}.s2 VALUES (2)")
