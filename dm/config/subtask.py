@@ -19,7 +19,7 @@ from dm.config.units import CommitTimeOrder, LoaderConfig, SparkConfig, SyncerCo
 
 
 class Share(BaseModel):
-    """The part of a task's tables that is loaded beside its stream (`dm.progress.table_joining`).
+    """The part of a task's tables that is loaded beside its stream (`dm.progress.joining.table_joining`).
 
     It is certain tables of the source, or all that an older list of the task did not want.
     """

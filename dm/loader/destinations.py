@@ -26,8 +26,8 @@ from dm.mysql.dialect import flavor_named
 from dm.mysql.schema.parse import has_checks, parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
+from dm.progress.joining.table_joining import note_loaded
 from dm.progress.load_parts import LoadRun, filled_tables
-from dm.progress.table_joining import note_loaded
 from dm.rules.router import refuse_alike
 from dm.rules.table_rules import TableRules
 

@@ -38,8 +38,8 @@ H4  Before its first write the heal's lane (`heal`) gets a row, under the contro
 H5  The end is one transaction under the control lane's claim: checkpoint, bound, structures and points replace the
     stored ones. All that belongs to the old place goes: places of lanes, intent, operators, undone changes, undecided
     XA transactions, the record of ordered tables, online DDL, conclusions of comparisons. The lane `heal` goes. Tables
-    that are loaded whole leave the stream at P0 (`table_joining.py`, phase `emptying`), so the syncer never applies a
-    change to them.
+    that are loaded whole leave the stream at P0 (`joining/table_joining.py`, phase `emptying`), so the syncer never
+    applies a change to them.
 
 H6  Several sources are healed together, each with its P0, P1, lane and end. A chunk of a table that has rows of several
     is compared with all of them. If its sums agree, it has the rows of each as of the moment at which that
@@ -60,8 +60,8 @@ from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.progress.checkpoint import Handover, write_whole
+from dm.progress.joining.table_joining import Joining, leave_at_once
 from dm.progress.lane_rows import LaneClaim, LaneRow, claimed, insert_lanes
-from dm.progress.table_joining import Joining, leave_at_once
 from dm.progress.tables import SubtaskKey, existing_tables, reads
 from dm.progress.validator import create_validator_tables, remove_validation
 

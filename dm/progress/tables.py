@@ -131,7 +131,7 @@ class SubtaskKey:
 
     @property
     def branches(self) -> TableName:
-        """Tables that have left the stream at a place (`branches.py`)."""
+        """Tables that have left the stream at a place (`joining/branches.py`)."""
         return self.table("syncer_branch")
 
     def branch(self, number: str) -> SubtaskKey:

@@ -1,8 +1,8 @@
 """The sync unit of a task while tables have streams of their own, and the part of these streams in it.
 
 Main is the task's stream; the share is the stream of tables that are loaded beside it, a branch that of tables that
-have left it. `dm.progress.table_joining` and `dm.progress.branches` say what is stored at each step. Main leaves these
-tables out, ends where they may come back, and takes them back.
+have left it. `dm.progress.joining.table_joining` and `dm.progress.joining.branches` say what is stored at each step.
+Main leaves these tables out, ends where they may come back, and takes them back.
 
 Quarantine (`on-error: table`): a run ends by an error that concerns certain tables. The next one puts them aside before
 it dispatches anything, and main goes on. A process that dies in between meets the error again. Where a table can't be
@@ -32,12 +32,9 @@ from dm.errors import DMError
 from dm.errors.joining import OF_TABLES
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.branches import Leaving, leave, place_of, report_of
 from dm.progress.checkpoint import Checkpoint
-from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, read_ordered
-from dm.progress.prepared_places import read_prepared
-from dm.progress.shards.holds import earliest
-from dm.progress.table_joining import (
+from dm.progress.joining.branches import Leaving, leave, place_of, report_of
+from dm.progress.joining.table_joining import (
     Joining,
     call,
     forget_joining,
@@ -48,6 +45,9 @@ from dm.progress.table_joining import (
     same_place,
     take_back,
 )
+from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, read_ordered
+from dm.progress.prepared_places import read_prepared
+from dm.progress.shards.holds import earliest
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.table_rules import BesideShare

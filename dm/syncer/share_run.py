@@ -1,7 +1,7 @@
 """A run of a stream that comes back to main: of tables that were loaded beside it, or of a branch.
 
 It follows like any sync, reports that it is near, and rests where main waits for it (J1 to J3 of
-`dm.progress.table_joining`).
+`dm.progress.joining.table_joining`).
 
 Main's other tables wait for a share that is near, so it is near only while it gets on, or has nothing to do. A branch
 that executes a long statement is not: it stands at the place where it left, and main's checkpoint may still be there.
@@ -20,8 +20,8 @@ from dm.downstream.connection import TargetConnection
 from dm.mysql.sql.piece import Piece
 from dm.position import Position
 from dm.progress.checkpoint import read_position_of
+from dm.progress.joining.table_joining import Joining, Phase, be_near, be_ready, note_piece, read_again
 from dm.progress.lane_rows import CONTROL
-from dm.progress.table_joining import Joining, Phase, be_near, be_ready, note_piece, read_again
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.syncer.apply.target_sessions import TargetSessions

@@ -12,9 +12,9 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.branches import ask_aside, branch_moves, drop, place_of, release
 from dm.progress.checkpoint import read_position_of
-from dm.progress.table_joining import Joining, find_all, read_again
+from dm.progress.joining.branches import ask_aside, branch_moves, drop, place_of, release
+from dm.progress.joining.table_joining import Joining, find_all, read_again
 from dm.progress.tables import SubtaskKey
 from dm.task.join_requests import ListedTables
 from dm.task.progress import key_of

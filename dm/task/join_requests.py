@@ -14,10 +14,9 @@ from dm.config.subtask import Share, SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.branches import forget_branch
 from dm.progress.intent import read_online
-from dm.progress.lane_rows import transaction
-from dm.progress.table_joining import (
+from dm.progress.joining.branches import forget_branch
+from dm.progress.joining.table_joining import (
     Joining,
     Phase,
     ask,
@@ -28,6 +27,7 @@ from dm.progress.table_joining import (
     forget_joining,
     move,
 )
+from dm.progress.lane_rows import transaction
 from dm.progress.tables import SubtaskKey, existing_tables
 from dm.rules.table_rules import TableRules
 from dm.session.answers import reads_answers

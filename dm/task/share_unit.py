@@ -1,10 +1,10 @@
-"""The unit of tables that are not in their task's stream, until they join it (`dm.progress.table_joining`).
+"""The unit of tables that are not in their task's stream, until they join it (`dm.progress.joining.table_joining`).
 
 It finds out what to do from the row at the target, does one step, and looks again. Dump, load and sync are those of any
 task: the share is one of its own name, in mode `all`, whose lists want these tables alone.
 
-A branch (`dm.progress.branches`) only follows. Main holds the relay files that it needs. An error that a person has to
-mend does not pause the unit: the branch rests with it, as one that has just left.
+A branch (`dm.progress.joining.branches`) only follows. Main holds the relay files that it needs. An error that a person
+has to mend does not pause the unit: the branch rests with it, as one that has just left.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_files import remove_files
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.branches import rest
-from dm.progress.lane_rows import DDL
-from dm.progress.opposite import announce
-from dm.progress.table_joining import (
+from dm.progress.joining.branches import rest
+from dm.progress.joining.table_joining import (
     EMPTYING,
     Joining,
     begin_emptying,
@@ -38,6 +36,8 @@ from dm.progress.table_joining import (
     find_joining,
     take_away,
 )
+from dm.progress.lane_rows import DDL
+from dm.progress.opposite import announce
 from dm.progress.tables import share_name
 from dm.progress.takeover import Fence
 from dm.sourcelog.stream.reader import concerns_event

@@ -26,7 +26,7 @@ from dm.gtid import GtidFormatError, GtidSet
 from dm.position import Position, TimePlace
 from dm.progress.checkpoint import Checkpoint, has_checkpoint, no_other_run, read_checkpoint
 from dm.progress.checkpoint import begin_at as store_beginning
-from dm.progress.table_joining import find_all
+from dm.progress.joining.table_joining import find_all
 from dm.rules.table_rules import TableRules
 from dm.session.answers import reads_answers
 from dm.sourcelog.relaylog import relay_source as relay_search

@@ -4,10 +4,10 @@ A validator is a subtask of one unit, in a process of its own. It belongs to a t
 that rests lets it finish what there is. It begins when the task syncs, since before that nothing is applied that it
 could look at.
 
-Tables are loaded beside a task's stream (`dm.progress.table_joining`) by one run per subtask at most, and each branch
-that comes back (`dm.progress.branches`) has a run. Nothing of this is in the registry: the row at the target says what
-is to be done, the stream's status shows it, and so a daemon that is started anew, or another one, takes it up. What a
-person wants of the subtask holds for its runs, too.
+Tables are loaded beside a task's stream (`dm.progress.joining.table_joining`) by one run per subtask at most, and each
+branch that comes back (`dm.progress.joining.branches`) has a run. Nothing of this is in the registry: the row at the
+target says what is to be done, the stream's status shows it, and so a daemon that is started anew, or another one,
+takes it up. What a person wants of the subtask holds for its runs, too.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """A small model of tables that leave their task's stream at a place and come back, explored exhaustively.
 
 One source writes changes of two tables. Main has a lane per table: a lane commits a change with its own exact place,
-main's checkpoint L lags behind the slower one, and a lane that fails leaves the other one ahead. `dm.progress.branches`
-says what a branch is. The second change of table 0 is refused until a person mends it; table 1 may leave because a
-person asks for it, so both may be out at once. A person may release a branch too early: it fails again on its way back.
-Or a person takes a request back, holds a table once more that has come back, gives one up. A branch that was not ready
-in time is let go: main is past its place, and they meet later.
+main's checkpoint L lags behind the slower one, and a lane that fails leaves the other one ahead.
+`dm.progress.joining.branches` says what a branch is. The second change of table 0 is refused until a person mends it;
+table 1 may leave because a person asks for it, so both may be out at once. A person may release a branch too early: it
+fails again on its way back. Or a person takes a request back, holds a table once more that has come back, gives one up.
+A branch that was not ready in time is let go: main is past its place, and they meet later.
 
 Either kind of process may crash at any step, or be frozen before a write, which its session then makes at any time
 later, unless it has been ended. `explore` walks all states and returns the first violation:

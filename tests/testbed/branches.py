@@ -9,8 +9,8 @@ from pathlib import Path
 
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
-from dm.progress.branches import release
-from dm.progress.table_joining import Joining, find_all
+from dm.progress.joining.branches import release
+from dm.progress.joining.table_joining import Joining, find_all
 from dm.progress.tables import SubtaskKey
 from dm.task.progress import key_of
 from dm.task.share_unit import JoinUnit

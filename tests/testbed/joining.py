@@ -19,7 +19,7 @@ from dm.errors import DMError
 from dm.loader.own_tables import LostDump
 from dm.loader.stream import TargetStream
 from dm.loader.unit import LoadUnit
-from dm.progress.table_joining import Joining, find_joining
+from dm.progress.joining.table_joining import Joining, find_joining
 from dm.spark.session import SparkProvider
 from dm.task.payload import UnitPayload
 from dm.task.progress import key_of

@@ -1,11 +1,11 @@
 """A small model of a table that is loaded again beside its task's stream, explored exhaustively.
 
-One source writes rows of the table, one after the other. Main and the share are what `dm.progress.table_joining` calls
-so. A row is committed with its stream's exact position, and main's checkpoint L lags behind; main has other tables, so
-its position moves also where it leaves the table's rows out. Main may rest for as long as it likes, and go on without
-having met the share. Either process may crash at any step. The share's may be frozen instead, before a write, which its
-session then makes at any time later, unless somebody has ended it. A person may take the reload back, and have it begin
-again. `explore` walks all states and returns the first violation:
+One source writes rows of the table, one after the other. Main and the share are what
+`dm.progress.joining.table_joining` calls so. A row is committed with its stream's exact position, and main's checkpoint
+L lags behind; main has other tables, so its position moves also where it leaves the table's rows out. Main may rest for
+as long as it likes, and go on without having met the share. Either process may crash at any step. The share's may be
+frozen instead, before a write, which its session then makes at any time later, unless somebody has ended it. A person
+may take the reload back, and have it begin again. `explore` walks all states and returns the first violation:
 
 - a row is applied that is there already, or before one that is not;
 - nothing can be done any more, and the table is not main's with each row once.
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from dm.progress.table_joining import Phase
+from dm.progress.joining.table_joining import Phase
 from tests.testbed.exploration import Violation, Wrong, explore
 
 ROWS: Final = 3

@@ -1,8 +1,8 @@
 """Statements that take the target long: they leave the stream with their table (`ddl-beside-rows`).
 
 Problem: an ALTER that copies a table, or builds an index, may take the target an hour, and a statement is a barrier:
-nothing after it is applied meanwhile. So its table leaves as a branch (`dm.progress.branches`), which executes the
-statement in its own session and follows from there. It is the branch's stream that waits.
+nothing after it is applied meanwhile. So its table leaves as a branch (`dm.progress.joining.branches`), which executes
+the statement in its own session and follows from there. It is the branch's stream that waits.
 
 A statement leaves if it is about one table, the target's table has more rows than the limit, and the target does not
 say that it can do it at once. The target is asked in the one way that all of them answer alike: an empty copy of the

@@ -18,8 +18,8 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import Handover
 from dm.progress.healed import end_heal, release_lane
+from dm.progress.joining.table_joining import Joining, ask, find_joining, take_away
 from dm.progress.lane_rows import CONTROL, LaneClaim
-from dm.progress.table_joining import Joining, ask, find_joining, take_away
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.progress.takeover import Fence, Waiting, take_over
 from dm.rules.table_rules import TableRules

@@ -27,7 +27,7 @@ from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
 from dm.progress.checkpoint import read_checkpoint
-from dm.progress.table_joining import find_all
+from dm.progress.joining.table_joining import find_all
 from dm.progress.tables import SubtaskKey, existing_tables
 from dm.rules.router import PresentNames
 from dm.rules.table_rules import TableRules

@@ -24,10 +24,10 @@ from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE, Position
 from dm.progress.checkpoint import Checkpoint
 from dm.progress.healed import demand_healed
+from dm.progress.joining.table_joining import find_all
 from dm.progress.lane_rows import CONTROL, LaneClaim, read_ordered
 from dm.progress.operators import read_operators
 from dm.progress.replayed import RelayRange, StoredReplay, read_replay
-from dm.progress.table_joining import find_all
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover, has_undone
 from dm.rules.table_rules import TableRules

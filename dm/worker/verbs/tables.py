@@ -1,4 +1,4 @@
-"""Verbs of tables that leave their task's stream and come back (`dm.progress.branches`)."""
+"""Verbs of tables that leave their task's stream and come back (`dm.progress.joining.branches`)."""
 
 from __future__ import annotations
 

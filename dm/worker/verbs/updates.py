@@ -1,8 +1,8 @@
 """`dmctl update-task`: a running task gets a longer list, sources, or settings that need nothing else.
 
 A longer list is stored at the target first, then in the registry, then the stream begins anew: cut short anywhere, the
-task goes on as before, or with the tables left out of its stream until they are loaded (`dm.progress.table_joining`).
-The file of before is kept for `--cancel`.
+task goes on as before, or with the tables left out of its stream until they are loaded
+(`dm.progress.joining.table_joining`). The file of before is kept for `--cancel`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from dm.config.subtask import Share
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
-from dm.progress.table_joining import Joining, ask, begin_emptying, begin_loading, find_joining
+from dm.progress.joining.table_joining import Joining, ask, begin_emptying, begin_loading, find_joining
 from dm.progress.tables import SubtaskKey, create_tables
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of

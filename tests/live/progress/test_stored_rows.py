@@ -16,6 +16,7 @@ from dm.ident import Ident, TableName
 from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint, read_position_of, read_structure_of
 from dm.progress.intent import read_intent, read_online
+from dm.progress.joining.table_joining import read_joining
 from dm.progress.lane_rows import read_lanes, read_ordered
 from dm.progress.load_parts import (
     SUFFIX,
@@ -34,7 +35,6 @@ from dm.progress.shards.group import GroupDdl, Shard, ShardTables, create_shard_
 from dm.progress.shards.holds import read_held
 from dm.progress.shards.numbered_ddls import ShardGroups
 from dm.progress.shards.structures import ShardStructures
-from dm.progress.table_joining import read_joining
 from dm.progress.tables import SubtaskKey, create_tables, reading
 from dm.progress.validator import ValidatorProgress, ValidatorTables, create_validator_tables, read_validation
 from dm.progress.validator_errors import read_errors

@@ -7,7 +7,7 @@ import pytest
 from dm.ident import TableName
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
-from dm.progress.table_joining import made_after
+from dm.progress.joining.table_joining import made_after
 
 
 def names(text: str) -> frozenset[TableName]:

@@ -20,8 +20,8 @@ from dm.config.subtask import Share
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position, TimePlace
-from dm.progress.branches import report_of
-from dm.progress.table_joining import Joining
+from dm.progress.joining.branches import report_of
+from dm.progress.joining.table_joining import Joining
 from dm.progress.validator_errors import Operation, RowError, StoredError, TableStatus
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until, UntilPosition, UntilTime

@@ -13,9 +13,9 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.branches import ask_aside, place_of, release
+from dm.progress.joining.branches import ask_aside, place_of, release
+from dm.progress.joining.table_joining import move
 from dm.progress.lane_rows import transaction
-from dm.progress.table_joining import move
 from dm.task.progress import key_of
 from tests.testbed.branches import Branching
 from tests.testbed.fixtures import SchemaFactory

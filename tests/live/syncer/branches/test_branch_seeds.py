@@ -13,7 +13,7 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.branches import release
+from dm.progress.joining.branches import release
 from dm.task.branch_requests import hold
 from tests.testbed.branches import Branching
 from tests.testbed.fixtures import SchemaFactory

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.progress.branches import drop
+from dm.progress.joining.branches import drop
 from dm.sourcelog.relaylog.hold import Hold, Need, needs
 from tests.testbed.branches import Branching
 from tests.testbed.fixtures import SchemaFactory

@@ -16,8 +16,8 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
+from dm.progress.joining.table_joining import Joining, Phase, ask, find_joining, move
 from dm.progress.lane_rows import transaction
-from dm.progress.table_joining import Joining, Phase, ask, find_joining, move
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.sourcelog.stream.until import UntilPosition

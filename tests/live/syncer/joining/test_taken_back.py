@@ -12,7 +12,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.table_joining import begin_emptying
+from dm.progress.joining.table_joining import begin_emptying
 from dm.task.join_requests import cancel_reload, reload
 from dm.task.progress import key_of
 from tests.spark.full_load import beside

@@ -45,9 +45,7 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.position import Position
 from dm.progress.checkpoint import read_position_of
-from dm.progress.lane_rows import LaneClaim, claimed, transaction
-from dm.progress.operators import put_operator, read_operators
-from dm.progress.table_joining import (
+from dm.progress.joining.table_joining import (
     Joining,
     Phase,
     forget_joining,
@@ -55,6 +53,8 @@ from dm.progress.table_joining import (
     read_again,
     remove_stream,
 )
+from dm.progress.lane_rows import LaneClaim, claimed, transaction
+from dm.progress.operators import put_operator, read_operators
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.progress.takeover import Takeover
 from dm.session.answers import reads_answers
