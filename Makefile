@@ -67,7 +67,7 @@ MARIADB_TREE_11.4.5 = mariadb-11.4.5
 MARIADB_TREE_10.2.11 = mariadb-10.2.11
 MARIADB_TREE_10.1.23 = mariadb-10.1.23
 MARIADB_TREE_10.5 = 10.5/mariadb
-OLDER_TESTS = tests/cases tests/live/upstream/test_other_server.py tests/live/syncer/test_older_source.py \
+OLDER_TESTS = tests/cases tests/live/upstream/test_other_server.py tests/live/syncer/follow/test_older_source.py \
 	tests/spark/test_older_source.py
 OLDER_NAMES = (test_cases or switched_under_load or test_older_source)
 test-mariadb: install

@@ -26,13 +26,18 @@ def _syncer(*names: str) -> tuple[str, ...]:
 # A file belongs to the part with the longest path that leads to it, so a new one is never left out.
 PARTS = (
     Part("rest", 40, ("tests",)),
-    Part("convergence", 50, _syncer("convergence", "convergence_across")),
+    Part("convergence", 50, _syncer("convergence/convergence", "convergence/convergence_across")),
     Part(
         "deaths",
         40,
-        _syncer("crash_loop", "apply/atomic_transactions", "apply/foreign_keys", "xa_chaos", "apply/replay", "fence"),
+        _syncer(
+            "convergence/crash_loop",
+            "start/fence",
+            "xa/xa_chaos",
+            *(f"apply/{name}" for name in ("atomic_transactions", "foreign_keys", "replay")),
+        ),
     ),
-    Part("ddl", 40, ("tests/live/syncer/ddl", *_syncer("operators"))),
+    Part("ddl", 40, ("tests/live/syncer/ddl", *_syncer("errors/operators"))),
     Part("shards", 50, ("tests/live/syncer/shards",)),
     Part("shard-seeds", 60, _syncer("shards/shard_seeds")),
     Part("syncer", 40, ("tests/live/syncer",)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from tests.live.syncer.test_older_source import COLUMNS, ROWS
+from tests.live.syncer.follow.test_older_source import COLUMNS, ROWS
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import follow
 

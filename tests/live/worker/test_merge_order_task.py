@@ -10,8 +10,8 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.mysql.dialect import Flavor
+from tests.live.syncer.errors.test_operators import place
 from tests.live.syncer.order.test_merge_order import ROWS, Moves, content
-from tests.live.syncer.test_operators import place
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

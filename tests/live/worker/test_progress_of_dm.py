@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from tests.live.syncer.test_operators import place
+from tests.live.syncer.errors.test_operators import place
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import SchemaFactory
 

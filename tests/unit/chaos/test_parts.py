@@ -24,7 +24,7 @@ def test_every_file_is_in_one_part_and_no_path_leads_nowhere() -> None:
 
 
 def test_the_more_exact_path_decides() -> None:
-    assert owner("tests/live/syncer/test_convergence.py").name == "convergence"
+    assert owner("tests/live/syncer/convergence/test_convergence.py").name == "convergence"
     assert owner("tests/live/syncer/test_new.py").name == "syncer"
     assert owner("tests/live/new/test_new.py").name == "rest"
 

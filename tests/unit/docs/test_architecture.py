@@ -24,7 +24,7 @@ def test_it_is_read_in_one_sitting() -> None:
     ("title", "most"), [("A row change", 48), ("A DDL statement", 101), ("A gated DDL statement", 15)]
 )
 def test_a_walk_names_files_once(title: str, most: int) -> None:
-    """What they are is compared with what runs by `tests/live/syncer/test_walks.py`; a walk gets no longer unseen."""
+    """`tests/live/syncer/follow/test_walks.py` compares them with what runs; a walk gets no longer unseen."""
     names = walk(f"{title}, file by file")
     assert 9 < len(names) == len(set(names)) <= most
     assert [name for name in names if not (ROOT / name).is_file()] == []

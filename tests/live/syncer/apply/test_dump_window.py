@@ -21,8 +21,8 @@ from dm.progress.checkpoint import Handover, write_handover
 from dm.progress.tables import SubtaskKey
 from dm.sourcelog.upstream.facts import question_session, read_facts, read_structure
 from dm.sourcelog.upstream.snapshot import lower_bound, upper_bound
-from tests.live.syncer.test_follow import identical
-from tests.live.syncer.test_operators import ask, place
+from tests.live.syncer.errors.test_operators import ask, place
+from tests.live.syncer.follow.test_follow import identical
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, endpoint_of, running_sync, subtask_for
 

@@ -11,7 +11,7 @@ from dm.errors import DMError
 from dm.mysql.dialect import Flavor
 from dm.syncer.operators import Request
 from dm.task.binlog_verbs import operate_on_event
-from tests.live.syncer.test_operators import place
+from tests.live.syncer.errors.test_operators import place
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import RunningSync, running_sync, subtask_for

@@ -7,7 +7,7 @@ import pytest
 from dm.config.references import StartPoint
 from dm.demo.servers import ThrowawayServer
 from tests.live.relay.relaying import end_of
-from tests.live.syncer.test_follow import identical
+from tests.live.syncer.follow.test_follow import identical
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for
 

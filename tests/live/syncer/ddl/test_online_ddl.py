@@ -20,8 +20,8 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
 from tests.live.syncer.apply.test_dump_window import Dump
-from tests.live.syncer.test_follow import identical
-from tests.live.syncer.test_operators import ask
+from tests.live.syncer.errors.test_operators import ask
+from tests.live.syncer.follow.test_follow import identical
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.online_ddl_tools import SHADOW, TOOLS, TRASH, OnlineChange, Tool
 from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for

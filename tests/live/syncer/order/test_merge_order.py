@@ -18,7 +18,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.dialect import Flavor
-from tests.live.syncer.test_operators import place
+from tests.live.syncer.errors.test_operators import place
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for, wait_until

@@ -13,8 +13,8 @@ from dm.demo.servers import ThrowawayServer
 from dm.mysql.dialect import Flavor
 from dm.syncer.merge_order import LOOK_SECONDS
 from dm.task.start_and_end import AskedEnd, until_of
+from tests.live.syncer.errors.test_operators import place
 from tests.live.syncer.order.test_merge_order import content, late, subtasks_of
-from tests.live.syncer.test_operators import place
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import RunningSync, SyncProcess, running_sync, wait_until

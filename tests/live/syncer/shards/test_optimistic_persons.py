@@ -14,9 +14,9 @@ from dm.syncer.operators import Request
 from dm.task.binlog_verbs import StructureRequest, operate_on_event
 from dm.task.binlog_verbs import change_structure as replace_structure
 from dm.task.shard_locks import Decision, decide, locks
+from tests.live.syncer.errors.test_operators import place
 from tests.live.syncer.shards.test_optimistic_shards import optimistic, shown
 from tests.live.syncer.shards.test_shards import held, merged, wait_for_rows
-from tests.live.syncer.test_operators import place
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync
 

@@ -15,8 +15,8 @@ from dm.syncer.operators import EventPlace, Request, Verb
 from dm.task.binlog_verbs import StructureRequest, change_structure, operate_on_event
 from dm.task.shard_locks import Decision, decide, locks
 from dm.unit import JSON
+from tests.live.syncer.errors.test_operators import place
 from tests.live.syncer.shards.test_shards import held, merged, subtasks_of, wait_for_rows
-from tests.live.syncer.test_operators import place
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync, wait_until
 

@@ -13,8 +13,8 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.syncer.operators import Request
 from dm.task.binlog_verbs import operate_on_event
+from tests.live.syncer.errors.test_operators import place
 from tests.live.syncer.shards.test_shards import held, merged, subtasks_of, wait_for_rows
-from tests.live.syncer.test_operators import place
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, SyncProcess, running_sync
 

@@ -20,8 +20,8 @@ from dm.syncer.shards.shard_run import ShardRun
 from dm.task.binlog_verbs import operate_on_event
 from dm.task.shard_locks import Decision, decide, locks
 from dm.unit import JSON
-from tests.live.syncer.test_operators import place
-from tests.live.syncer.test_xa import prepare
+from tests.live.syncer.errors.test_operators import place
+from tests.live.syncer.xa.test_xa import prepare
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_until
 

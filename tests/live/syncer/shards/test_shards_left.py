@@ -11,9 +11,9 @@ from dm.ident import TableName
 from dm.syncer.operators import Request
 from dm.task.binlog_verbs import operate_on_event
 from dm.task.shard_locks import Decision, decide, locks
+from tests.live.syncer.errors.test_operators import place
 from tests.live.syncer.shards.test_shard_persons import BY_V, keys_of
 from tests.live.syncer.shards.test_shards import KEYED, held, merged, subtasks_of, wait_for_rows
-from tests.live.syncer.test_operators import place
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync, wait_until
 

@@ -8,9 +8,9 @@ from dm.demo.servers import ThrowawayServer
 from dm.syncer.operators import Request
 from dm.task.binlog_verbs import operate_on_event
 from dm.task.shard_locks import Decision, decide, locks
+from tests.live.syncer.errors.test_operators import place
 from tests.live.syncer.shards.test_shard_persons import rows_of
 from tests.live.syncer.shards.test_shards import KEYED, held, merged, subtasks_of, wait_for_rows
-from tests.live.syncer.test_operators import place
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import SyncProcess, running_sync
 

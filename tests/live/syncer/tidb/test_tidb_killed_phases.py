@@ -21,10 +21,10 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import scratch_schema
 from dm.task.precheck import takeable
 from tests.live.syncer.ddl.test_online_ddl import prepared
+from tests.live.syncer.follow.test_follow import identical
 from tests.live.syncer.shards.test_optimistic_shards import STATEMENTS, changes, optimistic
 from tests.live.syncer.shards.test_shards import KEYED, KEYLESS, merged, subtasks_of, wait_for_rows
 from tests.live.syncer.shards.test_shards_killed import POINTS
-from tests.live.syncer.test_follow import identical
 from tests.testbed.crash_loop import POINT_SECONDS
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.migration import Migration

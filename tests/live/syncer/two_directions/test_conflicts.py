@@ -16,7 +16,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.apply import _Serial
 from dm.errors import DMError
 from dm.mysql.dialect import Flavor
-from tests.live.syncer.test_two_directions import both_ways, checked, looking, settle
+from tests.live.syncer.two_directions.test_two_directions import both_ways, checked, looking, settle
 from tests.testbed.loop_result import SEED_VARIABLE, draw_seed
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import running_sync

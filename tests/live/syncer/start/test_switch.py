@@ -16,7 +16,7 @@ from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, TablePoint, write_new
 from dm.progress.lane_rows import KEYLESS, LaneClaim, raise_epoch
 from dm.progress.tables import SubtaskKey, create_tables
-from tests.live.syncer.test_follow import identical
+from tests.live.syncer.follow.test_follow import identical
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import SyncProcess, endpoint_of, running_sync, subtask_for
 

@@ -18,7 +18,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.faults import POINTS
 from dm.mysql.dialect import Flavor
 from dm.sourcelog.upstream.snapshot import prepared_xids
-from tests.live.syncer.test_follow import identical
+from tests.live.syncer.follow.test_follow import identical
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import PreparedProcess, SyncProcess, subtask_for

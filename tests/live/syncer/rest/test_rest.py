@@ -14,7 +14,7 @@ from dm.errors import DMError
 from dm.mysql.dialect import Flavor
 from dm.syncer.operators import EventPlace, Request
 from dm.task.binlog_verbs import operate_on_event
-from tests.live.syncer.test_follow import create, identical
+from tests.live.syncer.follow.test_follow import create, identical
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_until
 

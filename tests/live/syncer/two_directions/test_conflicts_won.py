@@ -20,7 +20,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.mysql.dialect import Flavor
 from dm.task.progress import key_of
-from tests.live.syncer.test_two_directions import both_ways, looking, settle
+from tests.live.syncer.two_directions.test_two_directions import both_ways, looking, settle
 from tests.testbed.looks import looks
 from tests.testbed.loop_result import SEED_VARIABLE, draw_seed
 from tests.testbed.park import ServerPark

@@ -13,9 +13,9 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.task.join_requests import added_tables, reload
 from dm.tools.diff.fix import in_order
-from tests.live.syncer.test_conflicts import unseen
-from tests.live.syncer.test_conflicts_decided import Servers, begun, run_both, same
-from tests.live.syncer.test_two_directions import both_ways, looking
+from tests.live.syncer.two_directions.test_conflicts import unseen
+from tests.live.syncer.two_directions.test_conflicts_decided import Servers, begun, run_both, same
+from tests.live.syncer.two_directions.test_two_directions import both_ways, looking
 from tests.testbed.diffing import differences
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]

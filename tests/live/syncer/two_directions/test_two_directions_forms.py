@@ -14,7 +14,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.mysql.dialect import Flavor
 from tests.live.relay.relaying import end_of, relaying, source_of
-from tests.live.syncer.test_two_directions import both_ways, settle
+from tests.live.syncer.two_directions.test_two_directions import both_ways, settle
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.sync import running_sync, wait_until
 

@@ -18,8 +18,8 @@ from dm.downstream.written_at_both import others_at
 from dm.progress.conflict_record import clear_conflicts, read_conflicts
 from dm.task.progress import key_of
 from dm.unit import JSON
-from tests.live.syncer.test_conflicts import paused
-from tests.live.syncer.test_two_directions import both_ways, checked, limited, looking, settle
+from tests.live.syncer.two_directions.test_conflicts import paused
+from tests.live.syncer.two_directions.test_two_directions import both_ways, checked, limited, looking, settle
 from tests.testbed.sync import running_sync
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]

@@ -21,7 +21,7 @@ from dm.sourcelog.upstream.connection import connect
 from dm.sourcelog.upstream.facts import binlog_end, read_facts
 from dm.sourcelog.upstream.snapshot import prepared_xids
 from dm.unit import JSON
-from tests.live.syncer.test_follow import create, identical
+from tests.live.syncer.follow.test_follow import create, identical
 from tests.testbed.fake_clock import FakeClock
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.purge import purge_binlogs

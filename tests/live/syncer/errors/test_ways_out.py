@@ -15,7 +15,7 @@ from dm.ident import TableName
 from dm.syncer.operators import Request
 from dm.task.binlog_verbs import StructureRequest, change_structure, operate_on_event
 from tests.live.changes.tables import endpoint_of
-from tests.live.syncer.test_operators import place
+from tests.live.syncer.errors.test_operators import place
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import running_sync, subtask_for

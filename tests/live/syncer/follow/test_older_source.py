@@ -19,7 +19,7 @@ from dm.sourcelog.upstream.connection import connect, fetch
 from dm.sourcelog.upstream.facts import binlog_end, question_session, read_facts
 from dm.sourcelog.upstream.snapshot import lower_bound
 from tests.live.syncer.ddl.test_server_written import STATEMENTS, write
-from tests.live.syncer.test_follow import identical
+from tests.live.syncer.follow.test_follow import identical
 from tests.testbed.diffing import differences
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.migration import Migration

@@ -1,0 +1,1 @@
+"""Whatever is written and whoever dies: the target ends identical."""

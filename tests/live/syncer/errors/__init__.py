@@ -1,0 +1,1 @@
+"""What a person does at an error, and that the task goes on."""

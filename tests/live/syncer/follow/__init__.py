@@ -1,0 +1,1 @@
+"""Changes of a live source, and those of other servers and names."""

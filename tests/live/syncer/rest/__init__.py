@@ -1,0 +1,1 @@
+"""A run that comes to rest, and a task whose source rests."""

@@ -1,0 +1,1 @@
+"""Where a run begins: at what it finds at the target, and at which server."""

@@ -1,0 +1,1 @@
+"""Two tasks in opposite directions, and the conflicts between them."""

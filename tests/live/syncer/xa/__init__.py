@@ -1,0 +1,1 @@
+"""XA transactions of the source."""
