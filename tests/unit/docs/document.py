@@ -67,11 +67,6 @@ def verbs(text: str) -> set[str]:
     return {verb for piece in code(text) for verb in _VERB.findall(piece)}
 
 
-def prose(text: str) -> str:
-    """The text without its fenced blocks."""
-    return _FENCE.sub("", text)
-
-
 def paragraphs(text: str) -> list[str]:
     """Paragraphs, list items and rows of tables outside of blocks, each on one line."""
     plain = _FENCE.sub("\n", text)

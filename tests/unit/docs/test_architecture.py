@@ -1,4 +1,8 @@
-"""ARCHITECTURE.md stays short, and its pictures are of the tree as it is."""
+"""ARCHITECTURE.md stays short, and its pictures are of the tree as it is.
+
+Counted is what `wc -w` counts, in pictures and lists, too: all but the files of the three walks. How many those are is
+not ours to say, since a walk has to be complete; each has a bound of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,21 @@ from typing import Any
 
 import pytest
 
-from tests.unit.docs.document import ARCHITECTURE, ROOT, blocks, prose, section, walk
+from tests.unit.docs.document import ARCHITECTURE, ROOT, blocks, section, walk
 
 WORDS = 1000
+WALKS = {"A row change": 48, "A DDL statement": 101, "A gated DDL statement": 15}  # and the most files of each
 TERMS = ("L", "B", "P0", "P1", "Lane", "Piece", "Intent", "Epoch")
 
 TEXT = ARCHITECTURE.read_text(encoding="utf-8")
 
 
 def test_it_is_read_in_one_sitting() -> None:
-    assert len(re.findall(r"\S*\w\S*", prose(TEXT))) <= WORDS  # the bars of a table are no words
+    walked = (picture.text for title in WALKS for picture in blocks(section(TEXT, f"{title}, file by file")))
+    assert len(TEXT.split()) - sum(len(files.split()) for files in walked) <= WORDS
 
 
-@pytest.mark.parametrize(
-    ("title", "most"), [("A row change", 48), ("A DDL statement", 101), ("A gated DDL statement", 15)]
-)
+@pytest.mark.parametrize(("title", "most"), WALKS.items())
 def test_a_walk_names_files_once(title: str, most: int) -> None:
     """`tests/live/syncer/follow/test_walks.py` compares them with what runs; a walk gets no longer unseen."""
     names = walk(f"{title}, file by file")
