@@ -98,7 +98,7 @@ def strikers(point: str) -> list[str]:
     """The test files outside the loops that arm a point: by name, to be given an action, or all of its part."""
     part = point.partition(".")[0]
     name = re.escape(point)
-    armed = re.compile(rf'{name}=(kill|stop|hang)|[(\[ =]"{name}(?:@\d+)?"[,)\]]|point\.startswith\("{part}\."\)')
+    armed = re.compile(rf'{name}=(kill|stop|hang|error)|[(\[ =]"{name}(?:@\d+)?"[,)\]]|point\.startswith\("{part}\."\)')
     return [file for file, text in _texts().items() if armed.search(text)]
 
 
