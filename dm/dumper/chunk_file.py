@@ -186,6 +186,10 @@ class Stream(Protocol):
         """Take over from an earlier run, take back what the plan has given up, and learn what is written."""
         ...
 
+    def ended_by_newer(self, error: DMError, stop: threading.Event) -> DMError | None:
+        """What to say of a run that has failed so, where a newer one has ended its sessions at the target."""
+        ...
+
     def finished(self, table: DumpedTable, chunk: int) -> tuple[int, int] | None:
         """Rows and bytes of a chunk that is at the target."""
         ...

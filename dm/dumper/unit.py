@@ -133,7 +133,8 @@ class DumpUnit:
             # Waiting for a lock, or for an earlier run's sessions at the target, ends with the stop; what it waited for
             # is asked for again by the next run.
             if not (stop.is_set() and error.name in ("dump-lock-refused", "load-busy")):
-                raise
+                fenced = None if self._stream is None else self._stream.ended_by_newer(error, stop)
+                raise fenced or error from error.__cause__
         finally:
             keys.close()
 

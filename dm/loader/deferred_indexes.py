@@ -44,13 +44,12 @@ from dm.mysql.schema.show import (
     take_off_indexes,
 )
 from dm.mysql.schema.table import ForeignKey, TableSchema
-from dm.progress.load_parts import LoadRun, loaded_bytes, take_slot
+from dm.progress.load_parts import LoadRun, join_run, loaded_bytes
 from dm.progress.made_tables import (
     Deferral,
     complete,
     created_at,
     defer,
-    demand_current,
     is_deferred,
     own_deferrals,
     record_altered,
@@ -144,10 +143,9 @@ class TableCompletion:
         # An ALTER of a large table says nothing for hours.
         connection = TargetConnection(self.endpoint, read_timeout=None)
         try:
-            take_slot(connection, self.run.key)
+            join_run(connection, self.run)
             announce(connection, self.run.key)
             for task in tasks:
-                demand_current(connection, self.run)
                 self._complete(connection, task)
         finally:
             connection.close()

@@ -38,14 +38,22 @@ from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.told_rows import ToldRows
-from dm.progress.load_parts import LoadRun, begin_run, begun_dump, loaded_sizes, other_dump, restart_run, take_slot
+from dm.progress.load_parts import (
+    LoadRun,
+    begin_run,
+    begun_dump,
+    ended_by_newer,
+    join_run,
+    loaded_sizes,
+    other_dump,
+    restart_run,
+)
 from dm.progress.made_tables import (
     MadeTable,
     announce,
     create_deferrals,
     create_records,
     created_at,
-    demand_current,
     foreign_sources,
     forget_table,
     made_tables,
@@ -147,8 +155,7 @@ class OwnTables:
         # To count the rows of a large table takes a while, in which a server says nothing.
         # Sessions of a load look at no foreign keys: tables that refer to one that goes see it made again.
         with TargetConnection(self.subtask.target, read_timeout=None) as session:
-            take_slot(session, run.key)
-            demand_current(session, run)
+            join_run(session, run)
             announce_session(session, run.key)
             for made in given_up:
                 _drop(session, run, made)
@@ -174,16 +181,24 @@ class LostDump:
             if not begun:
                 return
             run = begin_run(connection, key, begun, stop, self._subtask.run_by)
-            create_deferrals(connection, key)
-            create_records(connection, key)
-            own = {made.source for made in made_tables(connection, run) if made.created is not None}
-            shared = {part.table for part in loaded_sizes(connection, run)} - own
-            told = ToldRows(self._subtask)
-            if run.finished or not told.tell(connection, run, shared):
-                raise other_dump(connection, key)
-            OwnTables.of(self._subtask).take_back(connection, run)
-            told.take_back(run, shared)
-            restart_run(connection, run)
+            try:
+                join_run(connection, run)
+                self._take_back(connection, run)
+            except DMError as error:
+                fenced = ended_by_newer(self._subtask.target, run, error, stop)
+                raise fenced or error from error.__cause__
+
+    def _take_back(self, connection: TargetConnection, run: LoadRun) -> None:
+        create_deferrals(connection, run.key)
+        create_records(connection, run.key)
+        own = {made.source for made in made_tables(connection, run) if made.created is not None}
+        shared = {part.table for part in loaded_sizes(connection, run)} - own
+        told = ToldRows(self._subtask)
+        if run.finished or not told.tell(connection, run, shared):
+            raise other_dump(connection, run.key)
+        OwnTables.of(self._subtask).take_back(connection, run)
+        told.take_back(run, shared)
+        restart_run(connection, run)
 
 
 def _drop(connection: TargetConnection, run: LoadRun, made: MadeTable) -> None:

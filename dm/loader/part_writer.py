@@ -36,8 +36,8 @@ from dm.progress.load_parts import (
     LoadRun,
     PartKey,
     claim_part,
+    join_run,
     note_duplicates,
-    take_slot,
 )
 from dm.session.answers import reads_answers, understood
 from dm.session.state import lenient as lenient_mode
@@ -362,7 +362,7 @@ class PartLoader:
         results: list[PartResult] = []
         connection = TargetConnection(self.endpoint, local_data=any(task.destination.local_data for task in tasks))
         try:
-            take_slot(connection, self.run.key)
+            join_run(connection, self.run)
             connection.execute("SET SESSION foreign_key_checks = 0")
             for task in tasks:
                 results.append(self._load_whole(connection, task))

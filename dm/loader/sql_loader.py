@@ -56,9 +56,9 @@ from dm.progress.load_parts import (
     LoadRun,
     PartKey,
     claim_part,
+    join_run,
     note_duplicates,
     note_size,
-    take_slot,
 )
 from dm.session.answers import reads_answers
 from dm.session.state import lenient as lenient_mode
@@ -134,7 +134,7 @@ class FileLoader:
         trailer = checked_trailer(self.storage, task.file) if task.ours else None
         connection = TargetConnection(self.endpoint)
         try:
-            take_slot(connection, self.run.key)
+            join_run(connection, self.run)
             mode = connection.has("sql_mode")
             if trailer is not None and trailer.error_values:
                 mode = lenient_mode(mode)

@@ -43,10 +43,11 @@ from dm.progress.load_parts import (
     PartKey,
     begin_run,
     claim_part,
+    ended_by_newer,
+    join_run,
     loaded_sizes,
     note_duplicates,
     note_size,
-    take_slot,
 )
 from dm.progress.made_tables import (
     create_deferrals,
@@ -100,7 +101,7 @@ class ChunkWriter:
     def _session(self) -> TargetConnection:
         connection = TargetConnection(self.endpoint, local_data=self.local_data)
         try:
-            take_slot(connection, self.run.key)
+            join_run(connection, self.run)
             connection.execute("SET SESSION foreign_key_checks = 0")
         except BaseException:
             connection.close()
@@ -170,6 +171,7 @@ class TargetStream:
         with TargetConnection(self._target) as connection:
             note_source(connection, key, plan.server_uuid)
             run = self._run = begin_run(connection, key, plan.dump_id, stop, self._subtask.run_by)
+            join_run(connection, run)
             create_deferrals(connection, key)
             if self._own is not None:
                 create_records(connection, key)
@@ -183,6 +185,10 @@ class TargetStream:
             for table in plan.tables:
                 if table.form != STREAMED:
                     targets.demand_makeable(structures.schema(table), self._rules.route(table.name))
+
+    def ended_by_newer(self, error: DMError, stop: threading.Event) -> DMError | None:
+        """What to say of a run that has failed so, where a newer one has ended its sessions."""
+        return None if self._run is None else ended_by_newer(self._target, self._run, error, stop)
 
     def finished(self, table: DumpedTable, chunk: int) -> tuple[int, int] | None:
         """Rows and bytes of a chunk that is at the target."""
@@ -211,7 +217,7 @@ class TargetStream:
         return {name: destination for name, destination in found.items() if destination is not None}
 
     def _make(self, connection: TargetConnection, run: LoadRun, plan: DumpPlan, tables: Sequence[DumpedTable]) -> None:
-        take_slot(connection, run.key)  # what a killed run still has under way here is ended by the next one
+        join_run(connection, run)  # what a killed run still has under way here is ended by the next one
         own, copied = self._own, self._copied
         taken = tables if own is None else own.announce(connection, run, plan, tables, copied)
         if taken:

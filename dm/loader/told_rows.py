@@ -28,7 +28,7 @@ from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.literals import constant_literal
 from dm.ident import Ident, TableName
 from dm.loader.target_tables import TargetTables
-from dm.progress.load_parts import LoadRun, filled_tables, forget_parts, other_dump, take_slot, taking_back
+from dm.progress.load_parts import LoadRun, filled_tables, forget_parts, join_run, other_dump, taking_back
 from dm.progress.made_tables import recorded_rows
 from dm.rules.table_rules import TableRules
 from dm.session.answers import reads_answers
@@ -73,7 +73,7 @@ class ToldRows:
             return
         # To look for them in a large table takes a while, in which a server says nothing.
         with TargetConnection(self._subtask.target, read_timeout=None) as session:
-            take_slot(session, run.key)
+            join_run(session, run)
             session.execute("SET SESSION foreign_key_checks = 0")  # rows that refer to them see them come again
             for told in self._conditions(session, run, tables):
                 self._remove(session, run, told)

@@ -57,7 +57,9 @@ from dm.progress.load_parts import (
     LoadRun,
     PartKey,
     begin_run,
+    ended_by_newer,
     finish_run,
+    join_run,
     load_is_finished,
     loaded_parts,
     loaded_sizes,
@@ -93,6 +95,7 @@ class LoadUnit:
         self._foreign_files: Mapping[TableName, tuple[str, ...]] = {}
         self._streamed: Mapping[PartKey, tuple[int, int]] | None = None
         self._target = subtask.target
+        self._began: LoadRun | None = None
 
     def keep_pace(self, pace: BulkPace) -> Self:
         """Be as fast as this allows."""
@@ -106,7 +109,11 @@ class LoadUnit:
     def run(self, stop: threading.Event) -> None:
         """Load until every part is in the target and the syncer has its starting point, or until stopped."""
         with paced(self._pace):
-            self._run(stop)
+            try:
+                self._run(stop)
+            except DMError as error:
+                fenced = None if self._began is None else ended_by_newer(self._target, self._began, error, stop)
+                raise fenced or error from error.__cause__
 
     def _run(self, stop: threading.Event) -> None:
         connection = TargetConnection(self._subtask.target)
@@ -159,6 +166,8 @@ class LoadUnit:
         try:
             note_source(connection, self._key, plan.server_uuid)
             run = begin_run(connection, self._key, plan.dump_id, stop, self._subtask.run_by)
+            self._began = run
+            join_run(connection, run)
         except DMError as error:
             # Waiting for an earlier run's sessions ends with the stop; the next run asks for them again.
             if not (stop.is_set() and error.name == "load-busy"):

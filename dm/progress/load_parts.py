@@ -12,8 +12,13 @@ The transaction of a part does three things in this order:
 2. It inserts the part's row. The primary key makes a second writer of the same part wait here and find it done.
 3. It writes the rows and commits.
 
-Each writing session also holds one of a series of named locks. So a new run can find and kill the old run's sessions,
+Each session of a run also holds one of a series of named locks. So a new run can find and kill the old run's sessions,
 and need not wait for a transaction that nothing will end (a stopped process keeps its connections open).
+
+Not all of a load is a transaction: it makes tables, takes indexes off, adds them, and drops tables. A member that was
+frozen and wakes after another one has taken over would do so late. So a session takes its lock first, and then looks
+whether its run is still the newest (`join_run`). A new run looks for sessions again when it has raised the epoch: those
+that took a lock before are ended, and those that take one later see the new epoch.
 
 The rows stay after the load, because they turn a late writer away. `--remove-meta` removes them.
 """
@@ -27,6 +32,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from dm.config.endpoint import Endpoint
 from dm.config.subtask import NOBODY, RunBy
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
@@ -42,6 +48,8 @@ from dm.session.state import CHARSET, COLLATION
 SUFFIX = "loader_checkpoint"
 MOST_WRITERS: Final = 256  # at the same time; more than any sensible pool
 _BUSY_SECONDS = 60.0
+_NEWER_SECONDS = 10.0  # for the run that has ended this one to say so
+_LOOK_SECONDS = 0.1
 
 _DEFINITION = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
@@ -122,8 +130,7 @@ def begin_run(
             note_owner(connection, key, "Load", epoch, run_by)
     if not ours:
         raise other_dump(connection, key)
-    if not connection.dialect.locks_shared:
-        _end_sessions(connection, key, stop)  # see `_epoch`
+    _end_sessions(connection, key, stop)  # those that have taken a lock since, and seen the old epoch
     return LoadRun(key, dump_id, epoch, bool(finished), run_by)
 
 
@@ -218,6 +225,44 @@ def take_slot(connection: TargetConnection, key: SubtaskKey) -> None:
         if session_lock.take(connection, key.lock_name(f"load-{slot}")):
             return
     raise DMError("load-busy", cause=f"{MOST_WRITERS} sessions write at the same time")
+
+
+def join_run(connection: TargetConnection, run: LoadRun) -> None:
+    """Make the session one of the run, which a later run ends; raises DMError if there is one already."""
+    take_slot(connection, run.key)
+    if _stored_epoch(connection, run) != run.epoch:
+        raise load_fenced(connection, run)
+
+
+@reads(lambda key: key.table(SUFFIX))
+def _stored_epoch(connection: TargetConnection, run: LoadRun) -> int | None:
+    found = connection.query(
+        f"SELECT epoch FROM {run.table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = ''", (run.key.source_id,)
+    )
+    return int(found[0][0]) if found else None
+
+
+def ended_by_newer(endpoint: Endpoint, run: LoadRun, error: DMError, stop: threading.Event) -> DMError | None:
+    """The cause of a failure: `load-fenced` where a newer run has ended this one's sessions; None keeps the failure.
+
+    To a run its end by another one looks like a lost connection, which is tried again. A member that is cut off from
+    the cluster's etcd alone tries again whatever others own: it would end the newer run in turn, for ever. So the ended
+    run rests. The newer one raises the epoch when all sessions have ended, so this waits a moment for it.
+    """
+    if not error.retryable:
+        return None
+    ended = error.name in ("connection-lost", "commit-outcome-unknown")
+    deadline = time.monotonic() + (_NEWER_SECONDS if ended else 0.0)
+    try:
+        with TargetConnection(endpoint) as connection:
+            while True:
+                epoch = _stored_epoch(connection, run)
+                if epoch is not None and epoch > run.epoch:
+                    return load_fenced(connection, run)
+                if time.monotonic() >= deadline or stop.wait(_LOOK_SECONDS):
+                    return None
+    except DMError:
+        return None
 
 
 def claim_part(

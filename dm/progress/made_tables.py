@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
 from dm.progress.lane_rows import transaction
-from dm.progress.load_parts import SUFFIX, LoadRun, load_fenced
+from dm.progress.load_parts import SUFFIX, LoadRun
 from dm.progress.tables import SubtaskKey, reads
 from dm.session.answers import reads_answers
 
@@ -228,13 +228,3 @@ def complete(connection: TargetConnection, key: SubtaskKey, table: TableName) ->
             f"DELETE FROM {key.deferral.sql} WHERE id = %s AND target_schema = %s AND target_table = %s",
             (key.source_id, table.schema, table.table),
         )
-
-
-@reads(lambda key: key.table(SUFFIX))
-def demand_current(connection: TargetConnection, run: LoadRun) -> None:
-    """Raise DMError if a newer run of the load took over."""
-    found = connection.query(
-        f"SELECT epoch FROM {run.table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = ''", (run.key.source_id,)
-    )
-    if not found or int(found[0][0]) != run.epoch:
-        raise load_fenced(connection, run)

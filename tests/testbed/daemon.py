@@ -29,6 +29,7 @@ from dm.cli.invocation import Settings, settings
 from dm.demo.private_server import GuardedProcess
 from dm.verbs.status import QueryStatus
 from tests.testbed.fork_server import ForkedProcess, fork_server
+from tests.testbed.frozen import children
 from tests.testbed.looks import looks
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -158,8 +159,8 @@ class Daemon:
     def hosts(self) -> dict[str, int]:
         """The process ids of the unit hosts, by name."""
         found: dict[str, int] = {}
-        for child in _children(self.pid):
-            for pid in (child, *_children(child)):  # of one that is not fresh they are its fork server's
+        for child in children(self.pid):
+            for pid in (child, *children(child)):  # of one that is not fresh they are its fork server's
                 try:
                     command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
                 except FileNotFoundError:
@@ -213,13 +214,3 @@ class Daemon:
             if wanted(status):
                 return status
         raise AssertionError(f"{what}: not within {seconds} s\n{json.dumps(self.status(task), indent=2)}")
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found += map(int, children.read_text(encoding="ascii").split())
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # the thread ended meanwhile
-    return found

@@ -7,13 +7,15 @@ be lost at one moment, a fault point holds it there.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.cluster import Cluster, login
+from tests.testbed.frozen import frozen
 from tests.testbed.sync import wait_until
 
 SECONDS: Final = 300.0
@@ -29,10 +31,10 @@ class LostHome:
     sources: Mapping[str, ThrowawayServer]
     at: Mapping[str, str] = field(default_factory=dict)  # by source, where that is not `a`
 
-    def begin(self, fault: str = "") -> None:
-        """Both members live; the fault is at `a` alone."""
+    def begin(self, fault: str = "", **environment: str) -> None:
+        """Both members live; the fault, and what more is said to the daemon, is at `a` alone."""
         cluster = self.cluster
-        cluster.start("a", **({"DM_FAULTS": fault} if fault else {}))
+        cluster.start("a", **({"DM_FAULTS": fault} if fault else {}), **environment)
         cluster.start("b")
         owners = {name: self.at.get(name, "a") for name in self.sources}
         for name, server in self.sources.items():
@@ -45,6 +47,14 @@ class LostHome:
         self.cluster["a"].kill()
         shutil.rmtree(self.cluster["a"].home)
         self.cluster.until_owned("b", dict.fromkeys(self.sources, "b"))
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """The host of `a` stands still, with units, JVM and Python workers, beyond its lease: `b` has the sources."""
+        daemon = self.cluster["a"]
+        with frozen(daemon.pid, *daemon.hosts().values()):
+            self.cluster.until_owned("b", dict.fromkeys(self.sources, "b"))
+            yield
 
     def file(self, said: Mapping[str, Any] | None = None, **more: Any) -> str:
         """Of a task in mode `all`; `said` is what the instances say besides, by source."""
@@ -60,14 +70,18 @@ class LostHome:
             },
         )  # fmt: skip
 
-    def followed(self, **more: Any) -> str:
-        """Of a task that begins where the sources are now; `more` is what all instances say besides, or the task."""
-        of_instances = {key: more.pop(key) for key in ("route-rules", "validator-config-name") if key in more}
-        ends = {
-            name: dict(zip(("binlog-name", "binlog-pos"), server.query("SHOW BINARY LOGS")[-1][:2], strict=True))
+    def ends(self) -> dict[str, Any]:
+        """What instances say to begin where the sources are now."""
+        return {
+            name: {
+                "meta": dict(zip(("binlog-name", "binlog-pos"), server.query("SHOW BINARY LOGS")[-1][:2], strict=True))
+            }
             for name, server in self.sources.items()
         }
-        said = {name: {"meta": end, **of_instances} for name, end in ends.items()}
+
+    def following(self, of_all: Mapping[str, Any] | None = None, **more: Any) -> str:
+        """Of a task that begins there without a dump; `of_all` is what each instance says besides."""
+        said = {name: {**end, **(of_all or {})} for name, end in self.ends().items()}
         return self.file(said, **{"task-mode": "incremental", **more})
 
     def start(self, file: str) -> None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +13,6 @@ import pytest
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.cluster import Cluster
-from tests.testbed.etcd import EtcdServer
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.lost_home import SECONDS, LostHome
 from tests.testbed.sync import wait_until
@@ -22,12 +20,6 @@ from tests.testbed.sync import wait_until
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(900)]
 
 _TABLES: Final = ("keyed", "keyless")
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, own_etcd: EtcdServer) -> Iterator[Cluster]:
-    with Cluster(tmp_path / "cluster", own_etcd) as made:
-        yield made
 
 
 def hangs(tmp_path: Path) -> str:
@@ -40,11 +32,11 @@ def alone(
     cluster: Cluster, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> LostHome:
     """A source with two tables."""
-    return of_one_source(cluster, upstream, target, schema(upstream, target), tmp_path)
+    return of_one_source(cluster, upstream, target, schema(upstream, target), hangs(tmp_path))
 
 
 def of_one_source(
-    cluster: Cluster, upstream: ThrowawayServer, target: PrivateServer, name: str, tmp_path: Path
+    cluster: Cluster, upstream: ThrowawayServer, target: PrivateServer, name: str, fault: str, **environment: str
 ) -> LostHome:
     for table in _TABLES:
         key = "" if table == "keyless" else ", PRIMARY KEY (id)"
@@ -53,7 +45,7 @@ def of_one_source(
             f"INSERT INTO {name}.{table} VALUES (1, 1), (2, 2), (3, 3)",
         )
     made = LostHome(cluster, target, name, {"one": upstream})
-    made.begin(hangs(tmp_path))
+    made.begin(fault, **environment)
     return made
 
 
@@ -74,6 +66,36 @@ def test_a_dump_of_which_a_part_is_loaded_begins_anew(form: str, alone: LostHome
         alone.sources["one"].execute(f"INSERT INTO {alone.schema}.{table} VALUES (4, 4)")
         alone.until_same(table)
     assert alone.state()["unit"] == "Sync"
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("point", ["loader.chunk_inserted", "loader.tables_made"])
+def test_a_member_that_is_frozen_while_it_loads_wakes_and_changes_nothing(
+    point: str,
+    cluster: Cluster,
+    upstream: ThrowawayServer,
+    target: ThrowawayServer,
+    schema: SchemaFactory,
+    tmp_path: Path,
+) -> None:
+    gate, struck = tmp_path / "gate", tmp_path / "struck"
+    made = of_one_source(
+        cluster, upstream, target, schema(upstream, target), f"{point}=hang:{gate}", DM_FAULTS_LOG=str(struck)
+    )
+    made.start(made.file(spark={"dump-files": "all"}))
+    wait_until(struck.exists, "the load is at the point", SECONDS)
+    with made.frozen():
+        gate.touch()
+        for number, table in enumerate(_TABLES, 1):
+            upstream.execute(f"DELETE FROM {made.schema}.{table} WHERE id = {number}")
+        for table in _TABLES:
+            made.until_same(table)
+        made.until_unit("Sync")
+    wait_until(lambda: not cluster["a"].hosts(), "the member lets go of what it had", SECONDS)
+    for table in _TABLES:
+        upstream.execute(f"INSERT INTO {made.schema}.{table} VALUES (4, 4)")
+        made.until_same(table)
+    assert (made.state()["unit"], made.state()["stage"]) == ("Sync", "Running")
 
 
 class Merge(LostHome):

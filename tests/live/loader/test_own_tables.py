@@ -13,6 +13,7 @@ from dm import faults
 from dm.config.rules import RouteRule, TableExtraction
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan
@@ -36,7 +37,7 @@ KEYED = "CREATE TABLE `{}` (`id` int NOT NULL, `v` int, PRIMARY KEY (`id`), KEY 
 class Copy:
     """Tables of a source that are copied into a schema of the target, chunk by chunk."""
 
-    server: ThrowawayServer
+    server: PrivateServer
     schema: str
     settings: dict[str, Any] = field(default_factory=dict)
     dump_id: str = "first"

@@ -11,6 +11,7 @@ import pytest
 from dm import faults
 from dm.config.rules import RouteRule, SchemaExtraction, SourceExtraction, TableExtraction
 from dm.config.subtask import Share, SubtaskConfig
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
@@ -21,6 +22,7 @@ from dm.progress.load_parts import PartKey, begin_run, claim_part
 from dm.progress.tables import SubtaskKey
 from tests.live.loader.test_own_tables import GO, Copy
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.tidb import TidbServer
 
 pytestmark = [pytest.mark.live]
 
@@ -35,7 +37,7 @@ PLACES: dict[str, Any] = {
 class Merge:
     """Tables of two sources in one table of the target, each with a row before any load."""
 
-    target: ThrowawayServer
+    target: PrivateServer
     schema: str
 
     def subtask(self, source: str, others: tuple[str, ...], **extracted: Any) -> SubtaskConfig:
@@ -71,7 +73,11 @@ class Merge:
 
 @pytest.fixture
 def merge(target: ThrowawayServer, schema: SchemaFactory) -> Merge:
-    made = Merge(target, schema(target))
+    return merge_at(target, schema(target))
+
+
+def merge_at(target: PrivateServer, schema: str) -> Merge:
+    made = Merge(target, schema)
     target.execute(
         f"CREATE TABLE {made.schema}.whole (id INT PRIMARY KEY, of_source VARCHAR(32), of_table VARBINARY(32),"
         " of_schema CHAR(32)) DEFAULT CHARSET=latin1",
@@ -102,6 +108,27 @@ def test_just_the_rows_of_the_lost_source_go(merge: Merge) -> None:
     LostDump(merge.subtask("one", ("ONE",), **PLACES["source"])).give_up(GO)
     assert merge.ids == [3, 99]
     assert (merge.records("one"), merge.records("ONE")) == (0, 1)
+
+
+@pytest.mark.tidb
+def test_so_it_is_at_a_tidb(tidb: TidbServer, schema: SchemaFactory) -> None:
+    merge = merge_at(tidb, schema(tidb))
+    merge.load("one", "a", 1, of_source="one", of_table="a")
+    merge.load("ONE", "a", 3, of_source="ONE", of_table="a")
+    LostDump(merge.subtask("one", ("ONE",), **PLACES["source"], **PLACES["table"])).give_up(GO)
+    assert merge.ids == [3, 99]
+    assert (merge.records("one"), merge.records("ONE")) == (0, 1)
+
+
+@pytest.mark.tidb
+def test_a_table_that_was_made_at_a_tidb_is_for_a_person(tidb: TidbServer, schema: SchemaFactory) -> None:
+    copy = Copy(tidb, schema(tidb), {"spark": {"dump_files": "none"}})
+    copy.copied("a")
+    copy.dump_id = "second"
+    with pytest.raises(DMError, match=f"in {copy.schema}.a: which of the rows") as caught:
+        LostDump(copy.subtask).give_up(GO)
+    assert caught.value.name == "load-other-dump"
+    assert copy.rows(f"SELECT COUNT(*) FROM {copy.schema}.a") == [(2,)]
 
 
 def test_all_values_of_a_table_tell_its_rows(merge: Merge) -> None:
