@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -17,12 +15,6 @@ from tests.testbed.proxy import FaultProxy
 from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.chaos]
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, own_etcd: EtcdServer) -> Iterator[Cluster]:
-    with Cluster(tmp_path / "cluster", own_etcd) as made:
-        yield made
 
 
 @pytest.fixture

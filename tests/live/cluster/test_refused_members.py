@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,16 +11,9 @@ from dm.worker.home import Home
 from dm.worker.registry import Registry
 from tests.testbed.cluster import Cluster
 from tests.testbed.daemon import Daemon
-from tests.testbed.etcd import EtcdServer
 from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, own_etcd: EtcdServer) -> Iterator[Cluster]:
-    with Cluster(tmp_path / "cluster", own_etcd) as made:
-        yield made
 
 
 def refused(cluster: Cluster, directory: Path, *arguments: str) -> str:

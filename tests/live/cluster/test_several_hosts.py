@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +35,6 @@ def told(daemon: Daemon, path: str) -> Any:
 def v1(daemon: Daemon, path: str) -> Any:
     """What DM's OpenAPI answers."""
     return told(daemon, f"v1/{path}")
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, own_etcd: EtcdServer) -> Iterator[Cluster]:
-    with Cluster(tmp_path / "cluster", own_etcd) as made:
-        yield made
 
 
 def test_members_and_etcd_with_tls_and_passwords(tmp_path: Path, mysql: ThrowawayServer) -> None:
