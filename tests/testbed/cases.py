@@ -45,6 +45,12 @@ SOURCE_GRANTS: dict[Flavor, str] = {"mysql": f"{_ON_BOTH}, XA_RECOVER_ADMIN ON *
 TARGET_GRANTS = "CREATE, SELECT, INSERT, UPDATE, DELETE, ALTER, DROP, INDEX, REFERENCES, REPLICATION CLIENT ON *.*"
 TEMPORARY_GRANT = "CREATE TEMPORARY TABLES ON dm_meta.*"  # of those only validators and some filters need it
 APPLIER_GRANTS = {flavor: f"{dialect(flavor).applier}, TRIGGER ON *.*" for flavor in FLAVORS}
+# What the cut-over's verb needs besides, and what it sees XA transactions by (docs/cut-over.md).
+FENCING_GRANTS: dict[Flavor, str] = {
+    "mysql": "SYSTEM_VARIABLES_ADMIN, CONNECTION_ADMIN, PROCESS ON *.*",
+    "mariadb": "READ_ONLY ADMIN, PROCESS ON *.*",
+}
+XA_GRANTS: dict[Flavor, tuple[str, ...]] = {"mysql": ("SELECT ON performance_schema.*",), "mariadb": ()}
 _SYSTEM_SCHEMAS = frozenset({"mysql", "sys"} | {"information_schema", "performance_schema", "metrics_schema"})
 _META_SCHEMA = "dm_meta"
 _RETRYABLE = frozenset(kind.code for kind in CATALOGUE.values() if kind.retryable)

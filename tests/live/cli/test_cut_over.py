@@ -57,6 +57,8 @@ class Reader:
                 return
             ports = {"3306": self.source.port, "3307": self.target.port}
             self.files[name] = re.sub(r"port: (\d+)", lambda found: f"port: {ports[found[1]]}", block.text)
+        elif block.text.startswith("-- for the verb"):
+            return
         elif block.language == "sql":
             where = re.match(r"-- at (?:the|a (\w+)) (source|target)", block.text)
             assert where is not None, block.text

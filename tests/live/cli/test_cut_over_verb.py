@@ -23,7 +23,7 @@ from dm.tools.cutover import source as at_source
 from dm.tools.cutover.machine import NotYet
 from dm.verbs.cutover import BeginCutOver
 from tests.live.cli.test_cut_over import PAGE, alike
-from tests.testbed.cases import APPLIER_GRANTS, SOURCE_GRANTS, TARGET_GRANTS, TEMPORARY_GRANT
+from tests.testbed.cases import APPLIER_GRANTS, FENCING_GRANTS, SOURCE_GRANTS, TARGET_GRANTS, TEMPORARY_GRANT
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.sync import subtask_for, wait_until
@@ -32,8 +32,6 @@ from tests.unit.docs.document import blocks
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
 PASSWORD = "canary-5c07"
-FENCING: dict[Flavor, str] = {"mysql": "SYSTEM_VARIABLES_ADMIN, CONNECTION_ADMIN, PROCESS ON *.*",
-                              "mariadb": "READ_ONLY ADMIN, PROCESS ON *.*"}  # fmt: skip
 HOOK = """#!/bin/sh
 echo "$1 $DM_TASK $DM_STATE $DM_TARGET_END" >> {log}
 [ "$1" = switch ] && exit {status}
@@ -124,13 +122,13 @@ def grant(move: Move) -> None:
     for server in (move.source, move.target):
         flavor: Flavor = server.flavor
         for user, host in server.query("SELECT user, host FROM mysql.user WHERE user = 'dm'"):
-            for privileges in (FENCING[flavor], SOURCE_GRANTS[flavor], TARGET_GRANTS, APPLIER_GRANTS[flavor]):
+            for privileges in (FENCING_GRANTS[flavor], SOURCE_GRANTS[flavor], TARGET_GRANTS, APPLIER_GRANTS[flavor]):
                 server.execute(f"GRANT {privileges} TO '{user}'@'{host}'")
 
 
 def revoke_fencing(move: Move) -> None:
     """At the target, for a return."""
-    privileges = FENCING[move.target.flavor]
+    privileges = FENCING_GRANTS[move.target.flavor]
     for user, host in move.target.query("SELECT user, host FROM mysql.user WHERE user = 'dm'"):
         move.target.execute(f"REVOKE {privileges} FROM '{user}'@'{host}'")
 

@@ -24,7 +24,7 @@ from dm.sourcelog.upstream.connection import connect
 from dm.sourcelog.upstream.facts import binlog_end
 from dm.task.strangers import strangers
 from dm.verbs.cutover import BeginCutOver
-from tests.testbed.cases import APPLIER_GRANTS, SOURCE_GRANTS, TARGET_GRANTS, TEMPORARY_GRANT
+from tests.testbed.cases import APPLIER_GRANTS, FENCING_GRANTS, SOURCE_GRANTS, TARGET_GRANTS, TEMPORARY_GRANT, XA_GRANTS
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.sync import subtask_for, wait_until
@@ -32,10 +32,6 @@ from tests.testbed.sync import subtask_for, wait_until
 pytestmark = [pytest.mark.live]
 
 PASSWORD = "canary-2fe1"
-FENCING: dict[Flavor, str] = {
-    "mysql": "SYSTEM_VARIABLES_ADMIN, CONNECTION_ADMIN, PROCESS ON *.*",
-    "mariadb": "READ_ONLY ADMIN, PROCESS ON *.*",
-}
 SCHEMAS = ("shop", "store")  # of the source, and of the target: the route is inverted
 TABLES = (
     "CREATE TABLE {}.orders (id INT PRIMARY KEY, note VARCHAR(40), UNIQUE KEY (note))",
@@ -137,7 +133,7 @@ def opened(plan: Plan, servers: tuple[ThrowawayServer, ThrowawayServer], directo
         assert flavor in ("mysql", "mariadb")
         each.create_user(
             "dm", PASSWORD, SOURCE_GRANTS[flavor], TARGET_GRANTS, TEMPORARY_GRANT, APPLIER_GRANTS[flavor],
-            FENCING[flavor], *(["SELECT ON performance_schema.*"] if flavor == "mysql" else []),
+            FENCING_GRANTS[flavor], *XA_GRANTS[flavor],
         )  # fmt: skip
     head = f"host: 127.0.0.1, user: dm, password: {PASSWORD}"
     (directory / "source.yaml").write_text(f"source-id: old\nfrom: {{{head}, port: {servers[0].port}}}\n")
