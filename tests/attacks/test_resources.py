@@ -136,3 +136,22 @@ def test_sets_of_gtids_in_very_many_fragments() -> None:
 
 def test_a_statement_of_very_many_operations() -> None:
     assert said(_ALTER) == "1"
+
+
+_COMMENT = """
+import resource
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.piece import Piece
+resource.setrlimit(resource.RLIMIT_CPU, (12, 12))  # it took 15 s on a machine of today
+dashes = "-" * (1 << 20)
+for text in (f"/* {dashes} */ ALTER TABLE t ADD c INT", f"ALTER TABLE t ADD c INT {dashes}",
+             f"ALTER TABLE t ADD c INT COMMENT '{dashes}'"):
+    try:
+        print(len(Piece.of(text, SourceContext("mysql", 90700, "s")).operations))
+    except DMError as error:
+        print(error.name)
+"""
+
+
+def test_a_comment_of_a_mebibyte_of_dashes() -> None:
+    assert said(_COMMENT).splitlines()[0::2] == ["1", "1"]

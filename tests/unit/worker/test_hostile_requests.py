@@ -99,7 +99,7 @@ def _good(schema: dict[str, Any], schemas: dict[str, Any], name: str) -> Any:
     return GOOD.get(name) if schema.get("type") == "string" else None
 
 
-def _requests(api: dict[str, Any], text: str) -> Iterator[tuple[str, str, Any]]:
+def requests_with(api: dict[str, Any], text: str) -> Iterator[tuple[str, str, Any]]:
     """Each request that the API knows, with the text in one of the places that take one."""
     schemas = api["components"]["schemas"]
     raw = quote(text.encode("utf-8", "surrogatepass"), safe="")
@@ -133,7 +133,7 @@ def _told(address: str, answer: httpx.Response) -> bool:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_text_that_names_nothing_gets_a_clear_no(one: TestHome, client: httpx.Client, text: str, root: str) -> None:
     asked, failed = 0, []
-    for method, address, content in _requests(client.get("/openapi.json").json(), text):
+    for method, address, content in requests_with(client.get("/openapi.json").json(), text):
         if not address.startswith(root):
             continue
         body = None if content is None else json.dumps(content).encode()  # in JSON a half of a pair can be said
