@@ -89,10 +89,9 @@ def apply_batch(
 
     def attempt(exchange: Exchange) -> int:
         nonlocal counts
-        counts, plan = _Counts(), in_bags_or_arranged(left, limit=connection.statement_bytes)
+        counts, plan = _Counts(), _planned(left, connection.statement_bytes, looks=looks)
         counts.add(changes, left, plan)
         if looks:
-            read_all(left)
             exchange.demand_as_before(left)
         exchange.demand_own_keys(own_keys, failed, written=False)
         count = exchange.add_all(plan)
@@ -135,10 +134,9 @@ def apply_parts(
         counts, statements = _Counts(), 0
         for part in parts():
             left = compacted(part, limit=limit)
-            plan = in_bags_or_arranged(left, limit=limit)
+            plan = _planned(left, limit, looks=looks)
             counts.add(part, left, plan)
             if looks:
-                read_all(left)
                 exchange.demand_as_before(left)
             own_keys = tuple(own_key_checks(part))
             exchange.demand_own_keys(own_keys, written=False)
@@ -169,6 +167,16 @@ def apply_parts(
         statements = _transaction(connection, one_by_one, first, last, guessed=False)
         _blame(unexpected)
         return BatchResult(serial.changes, statements, True, serial.missing)
+
+
+def _planned(changes: Sequence[RowChange], limit: int, *, looks: bool) -> Sequence[Planned]:
+    """The statements of a grouped attempt; raises Unexpected where a row can't be written, without knowing which."""
+    try:
+        if looks:
+            read_all(changes)
+        return in_bags_or_arranged(changes, limit=limit)
+    except DMError as error:
+        raise Unexpected(None, error.name) from error
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ OF_TABLES: Final = frozenset(
         "ddl-failed", "ddl-collation-unknown", "ddl-values-differ", "ddl-partitions-differ", "ddl-charset-unclear",
         "ddl-constraint-unclear", "ddl-column-kept", "ddl-untrackable", "ddl-splice-mismatch", "ddl-filter-cuts",
         "ddl-cascade-not-logged", "ddl-defect", "ddl-within-dump", "ddl-outcome-unclear", "column-type-unknown",
-        "structure-not-understood", "online-ddl-unknown", "online-ddl-different", "filter-rule-error",
+        "structure-not-understood", "online-ddl-unknown", "online-ddl-different", "event-refused",
         # A structure that disagrees.
         "structure-mismatch", "structure-unknown", "row-layout-mismatch", "column-missing", "target-table-altered",
         "columns-narrower", "target-table-missing", "target-table-unsuitable", "time-zone-unknown",

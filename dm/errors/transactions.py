@@ -126,15 +126,6 @@ KINDS: tuple[ErrorKind, ...] = (
         "set log_bin in its configuration, restart it, and start the task again",
     ),
     ErrorKind(
-        "filter-rule-error",
-        36912,
-        "sync-unit",
-        "internal",
-        "high",
-        "a filter rule with action Error matched {what}",
-        "change the rule in the task file, or correct the source",
-    ),
-    ErrorKind(
         "source-replaced",
         36914,
         "sync-unit",

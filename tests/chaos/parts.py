@@ -42,6 +42,7 @@ PARTS = (
     Part("shard-seeds", 60, _syncer("shards/shard_seeds")),
     Part("syncer", 40, ("tests/live/syncer",)),
     Part("branches", 50, ("tests/live/syncer/branches",)),
+    Part("branch-errors", 40, _syncer("branches/every_error")),
     Part("relay", 40, ("tests/live/relay",)),
     Part("upstream", 40, ("tests/live/upstream",)),
     Part(

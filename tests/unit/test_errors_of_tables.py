@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import dm
 from dm.errors import CATALOGUE, DMError
 from dm.errors.joining import OF_TABLES
 from dm.sourcelog.stream.reader import concerns_event
 from dm.syncer.joined_sync import may_leave
+from tests.testbed.failing_tables import CAUSES, ELSEWHERE, NOWHERE
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_each_is_in_the_catalogue_and_waits_for_a_person() -> None:
@@ -24,3 +30,17 @@ def test_an_error_without_tables_or_of_the_whole_stream_pauses_the_task() -> Non
         other = DMError(name)
         other.tables = known.tables
         assert not may_leave(other), name
+
+
+def test_each_is_raised_by_something() -> None:
+    package = Path(dm.__file__).parent
+    files = [path for path in package.rglob("*.py") if package / "errors" not in path.parents]
+    source = "\n".join(path.read_text() for path in files)
+    assert [name for name in sorted(OF_TABLES) if f'"{name}"' not in source] == []
+
+
+def test_each_has_a_cause_on_real_servers_or_another_test() -> None:
+    produced = {cause.error for cause in CAUSES.values()}
+    assert produced | ELSEWHERE.keys() | NOWHERE == OF_TABLES
+    assert len(produced) + len(ELSEWHERE) + len(NOWHERE) == len(OF_TABLES), "each is in one of the three"
+    assert [name for name, file in ELSEWHERE.items() if name not in (ROOT / file).read_text()] == []

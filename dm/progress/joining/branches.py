@@ -203,7 +203,8 @@ def ask_aside(connection: TargetConnection, key: SubtaskKey, tables: Collection[
 def release(connection: TargetConnection, key: SubtaskKey, branch: Joining) -> bool:
     """Let a branch go on; one that has not left does not leave. False if it does not rest. Raises DMError.
 
-    What a person wants done with single events was stored for main, which is past them: the branch gets it.
+    What a person wants done with single events is stored for main, and the branch meets them: it gets all that is still
+    ahead of it, also what main's checkpoint has not passed. Main leaves out what is about the branch's tables.
     """
     with transaction(connection):
         found = read_again(connection, key, branch, lock=True)
@@ -212,11 +213,12 @@ def release(connection: TargetConnection, key: SubtaskKey, branch: Joining) -> b
         if found.phase == "asked":
             forget_joining(connection, key, branch)
             return True
-        own, main = branch.progress(key), read_position_of(connection, key)
+        own = branch.progress(key)
+        place = read_position_of(connection, own)
         done = [each for each in read_operators(connection, own) if each.done]
         for operator in read_operators(connection, key):
-            passed = main is None or not operator.position.same_files(main) or operator.position.order < main.order
-            if passed and not any(operator.same_event(each) for each in done):
+            ahead = place is None or not operator.outdated(place)
+            if ahead and not any(operator.same_event(each) for each in done):
                 put_operator(connection, own, operator)
         move(connection, key, branch, ["aside"], "undo")
         _note_error(connection, key, branch, "")
