@@ -25,6 +25,7 @@ from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.show import create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
+from dm.progress.branches import place_of
 from dm.progress.checkpoint import (
     Checkpoint,
     TablePoint,
@@ -38,6 +39,7 @@ from dm.progress.operators import change_operators, read_operators
 from dm.progress.shards.group import Shard, create_shard_tables
 from dm.progress.shards.holds import earliest, read_held
 from dm.progress.shards.structures import ShardStructures
+from dm.progress.table_joining import find_all
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.upstream.connection import connect
@@ -204,9 +206,12 @@ def _decided(
     checkpoint = read_checkpoint(connection, key)
     if checkpoint is None:
         raise DMError("no-failing-event", source=config.source_id, task=config.task)
-    passed = checkpoint.position
+    own = key_of(config)
+    branches = [one for one in find_all(connection, own) if one.kind == "branch"]
+    places = [place for one in branches if (place := place_of(connection, own, one)) is not None]
     if config.shard_mode:  # held shards are read again
-        passed = earliest([passed, *(held.place for held in read_held(connection, key_of(config)))])
+        places += [held.place for held in read_held(connection, own)]
+    passed = earliest([checkpoint.position, *places])
     return decide(request, read_operators(connection, key), passed, failing)
 
 
