@@ -204,7 +204,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
         (
             "INSERT IGNORE INTO {s}.parent SELECT v FROM {t}",
             "ALTER TABLE {t} ADD FOREIGN KEY (v) REFERENCES {s}.parent (id) ON DELETE CASCADE",
-            "INSERT IGNORE INTO {s}.parent VALUES (14), (15), (16), (17), (700)",
+            "INSERT IGNORE INTO {s}.parent VALUES (14), (15), (16), (17), (700), (701)",
         ),
         way="skip",
         flavors=("mariadb",),  # this MySQL logs them
