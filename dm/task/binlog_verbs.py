@@ -25,7 +25,6 @@ from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.show import create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
-from dm.progress.branches import place_of
 from dm.progress.checkpoint import (
     Checkpoint,
     TablePoint,
@@ -35,11 +34,12 @@ from dm.progress.checkpoint import (
     store_table,
     write_table,
 )
+from dm.progress.joining.branches import place_of
+from dm.progress.joining.table_joining import find_all
 from dm.progress.operators import change_operators, read_operators
 from dm.progress.shards.group import Shard, create_shard_tables
 from dm.progress.shards.holds import earliest, read_held
 from dm.progress.shards.structures import ShardStructures
-from dm.progress.table_joining import find_all
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.upstream.connection import connect

@@ -15,7 +15,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import CATALOGUE, DMError
 from dm.mysql.dialect import Flavor
-from dm.progress.branches import drop, release
+from dm.progress.joining.branches import drop, release
 from dm.progress.operators import read_operators
 from dm.syncer.operators import Request
 from dm.task.progress import key_of

@@ -37,6 +37,7 @@ class OrderedTables:
         self._done = record.done
         self._taken_again = record.taken_again
         self._by_key: set[TableName] = set()  # what this run changed by key, before it was past `done`
+        self._keyed: set[TableName] = set()  # where a plan of this run is by key
         self._replays = replays
         self._whole = whole
         self._store = store
@@ -74,6 +75,7 @@ class OrderedTables:
         """The table follows the plan from this transaction on; its earlier changes are committed. Raises DMError."""
         if plan.ordered:
             return
+        self._keyed.add(plan.target)
         if self._done is not None and not begin.covers(self._done):
             self._by_key.add(plan.target)
         if plan.target in self._tables:
@@ -94,7 +96,11 @@ class OrderedTables:
         if reached is not None and _within(transaction, reached) and (lost_key or not _ends_at(transaction, reached)):
             raise _out_of_order(plan, reached, transaction)
         gtid = "" if transaction.gtid is None else str(transaction.gtid)
-        self._tables[plan.target] = since = OrderedSince(transaction.begin, gtid, 0 if self._whole else number)
+        # Earlier rows of the transaction may be done by key. Where no plan is by key, none of the table's can be, and
+        # the switch point is the transaction. For another stream counts its row events otherwise: the one that brings a
+        # table back alone, or a run with another block-allow list. It would take rows for done that are not.
+        inside = plan.target in self._keyed and not self._whole
+        self._tables[plan.target] = since = OrderedSince(transaction.begin, gtid, number if inside else 0)
         self._store(plan.target, since)
         return False
 
