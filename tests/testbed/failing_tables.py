@@ -229,7 +229,7 @@ _SYNCER, _UNIT = "tests/live/syncer", "tests/unit"
 ELSEWHERE: Final[Mapping[str, str]] = {
     # Two servers of different flavours, or a TiDB.
     "json-too-deep": "tests/live/downstream/test_deep_documents.py",
-    "ddl-collation-unknown": f"{_SYNCER}/test_ways_out.py",
+    "ddl-collation-unknown": f"{_SYNCER}/errors/test_ways_out.py",
     "target-limit": f"{_SYNCER}/tidb/test_tidb_limits.py",
     # Settings of the task, or of the servers, that the others would have too: safe mode, rows as SQL, time zones.
     "own-key-met": f"{_SYNCER}/apply/test_own_keys.py",
@@ -239,13 +239,13 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "ddl-column-kept": f"{_SYNCER}/ddl/test_rows_in_place.py",
     "ddl-filter-cuts": f"{_UNIT}/syncer/ddl/test_planner.py",
     # `on-error: table` is refused beside checked foreign keys.
-    "row-reference-refused": f"{_SYNCER}/test_ways_out.py",
+    "row-reference-refused": f"{_SYNCER}/errors/test_ways_out.py",
     # Only where a run begins: after a load, a crash, a way back, a person's change of what is stored.
     "ddl-within-dump": f"{_SYNCER}/apply/test_dump_window.py",
     "ddl-outcome-unclear": f"{_SYNCER}/ddl/test_ddl.py",
     "replay-out-of-order": f"{_SYNCER}/apply/test_ordered_tables.py",
-    "structure-unknown": f"{_SYNCER}/test_start_inside.py",
-    "ddl-untrackable": f"{_SYNCER}/test_ways_out.py",
+    "structure-unknown": f"{_SYNCER}/start/test_start_inside.py",
+    "ddl-untrackable": f"{_SYNCER}/errors/test_ways_out.py",
     # A table that is LIKE a temporary one is new: it has no rows to come back to.
     "ddl-charset-unclear": f"{_SYNCER}/ddl/test_server_written.py",
     # No server writes it: damage, a type or text of another version, a defect of dm.
