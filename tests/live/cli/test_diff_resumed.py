@@ -81,7 +81,7 @@ def test_a_comparison_whose_target_is_killed_ends_with_one_error_and_is_gone_on_
     name = schema(upstream, own_tidb)
     prepare(daemon, name, upstream, own_tidb)
     own_tidb.execute(f"UPDATE `{name}`.t SET v = -1 WHERE id = 900")
-    kill = TidbKill(own_tidb, "diff.session_open", tmp_path, 7)  # both sides are asked; here the fourth chunk's target
+    kill = TidbKill(own_tidb, "diff.session_open", tmp_path, 20)  # each side answers three times; here the fourth chunk
     daemon.start(DM_FAULTS=kill.faults, DM_FAULTS_LOG=str(kill.log))
     daemon.must("operate-source", "create", "one.yaml")
     only = ("--tables", f"{name}.t")

@@ -102,7 +102,9 @@ def test_a_comparison_goes_as_the_page_says(server: ServerFactory, tmp_path: Pat
                 task = (tmp_path / "shop.yaml").read_text(encoding="utf-8")
                 (tmp_path / "shop.yaml").write_text(task.replace("do-dbs: [shop]", "do-dbs: [shop, stock]"))
             said = daemon.said(*command.split())
-            told = said.out if command.startswith("diff") else said.err + said.out
+            # What the checks warn of is about these servers' settings, which the page's need not have.
+            words = [line for line in said.err.splitlines(keepends=True) if not line.startswith("warning: ")]
+            told = said.out if command.startswith("diff") else "".join(words) + said.out
             assert (said.status, alike(told, tmp_path)) == (0, alike(expected, tmp_path)), str(said)
 
         file, offset = source.query("SHOW MASTER STATUS")[0][:2]

@@ -207,7 +207,8 @@ def test_a_key_that_somebody_else_has_taken(
     target.execute(f"INSERT INTO {name}.t VALUES (7, 1)")
     upstream.execute(f"INSERT INTO {name}.t VALUES (1, 1), (2, 2)")
     error = pauses(subtask, "duplicate-key")
-    assert "delete a row that another writer left; `insert-mode: replace` in `syncers`" in error.workaround
+    assert "Delete a row that another writer left, then `dmctl resume-task`" in error.workaround
+    assert "or `insert-mode: replace` in `syncers`" in error.workaround
     if way == "DELETE":
         target.execute(f"DELETE FROM {name}.t WHERE id = 7")
     else:

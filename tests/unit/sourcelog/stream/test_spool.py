@@ -56,7 +56,7 @@ def rows_items(draw: st.DrawFn) -> RowsItem:
     width = (count + 7) // 8
     present = draw(st.binary(min_size=width, max_size=width))
     after = draw(st.binary(min_size=width, max_size=width))
-    before, body, after = (draw(st.binary(max_size=30)) for _ in range(3))
+    before, body, following = (draw(st.binary(max_size=30)) for _ in range(3))
     return RowsItem(
         draw(st.sampled_from(MAPS)),
         Rows(
@@ -65,7 +65,7 @@ def rows_items(draw: st.DrawFn) -> RowsItem:
             count,
             present,
             after,
-            before + body + after,
+            before + body + following,
             len(before),
             len(before) + len(body),
             draw(st.integers(0, 0xFFFF)),
