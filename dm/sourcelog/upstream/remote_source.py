@@ -9,6 +9,11 @@ full. Otherwise the reader gets an error and has to start again from its own che
 The same holds for the two addresses of a source with a standby. They are two servers, and a switch between them is a
 new start. Every event's checksum is verified before the event is delivered.
 
+A start that is only a GTID set becomes the beginning of the file in which the server would begin. What the set has of
+that file comes along, and readers leave it out by its GTIDs. A dump by the set leaves it out without a word of its
+place, so at a source that rests nobody could tell that the end is reached. Where a MariaDB's numbers have no order,
+only its own dump by the set knows what to leave out.
+
 A source that changes its `log_bin` continues in files of another name. If its index has both, its own dump leads from
 one to the other. If its index no longer has the old files, only the GTID set of a start tells what follows, as with
 another server. Without GTIDs the two places can't be compared, and the task pauses.
@@ -34,7 +39,7 @@ from dm.sourcelog.upstream.connection import ReplicaIdentity
 from dm.sourcelog.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStart, DumpStream
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, binlog_files
 from dm.sourcelog.upstream.lineage import SourceAddresses, can_follow, expect_all, explained
-from dm.sourcelog.upstream.locate import gtids_before, resume_after
+from dm.sourcelog.upstream.locate import gtids_before, locate, resume_after
 from dm.sourcelog.upstream.packet_reader import StreamPosition
 from dm.unit import told
 
@@ -105,9 +110,10 @@ class RemoteEventSource:
             return (start.file, start.offset)
         if not start.gtid_set or not facts.gtid_mode:
             raise DMError("source-changed-without-gtid", now=facts.server_uuid, before=before or "unknown")
-        if before:  # else a person wrote the set: it begins where they say
-            resume_after(facts, self._addresses.current, self._identity, start.gtid_set)
-        return start.gtid_set
+        # A person's set is a start by itself; one that belongs to a place has to be continued.
+        search = resume_after if before else locate
+        found = search(facts, self._addresses.current, self._identity, start.gtid_set)
+        return (found.file, found.offset) if facts.gtid_ordered else start.gtid_set
 
     def runs(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | SourceRun | None]:
         """The same: events arrive one by one."""
