@@ -86,6 +86,7 @@ class TableRules:
         selection: _Selection = TableSelection(subtask.block_allow_list, case_sensitive=case_sensitive)
         if subtask.opposite:
             selection = _BesideProgress(selection, subtask.opposite_meta_schema)
+        self._of_task = selection.wanted  # whichever of its streams has them
         if subtask.share is not None:
             selection = _OfShare(selection, subtask.share, case_sensitive=case_sensitive)
         self._chosen = self.asked_of_dump = selection.wanted
@@ -121,6 +122,10 @@ class TableRules:
     def elsewhere(self, table: TableName) -> bool:
         """Whether the statements on a table count in another reading of a shard merge."""
         return False
+
+    def in_another_stream(self, table: TableName) -> bool:
+        """Whether a table is the task's, but in another stream or reading of it: a share's, a branch's."""
+        return self._of_task(self.online.real(table)) and not self.followed(table)
 
     def wanted(self, table: TableName) -> bool:
         """Whether the rows of a table are migrated; an empty table asks for the schema as a whole.

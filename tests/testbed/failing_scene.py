@@ -135,7 +135,7 @@ class FailingTables(Branching):
     def request(self, number: int) -> Request:
         """`dmctl binlog` with the place that `table list` shows."""
         cause = self.cause(number)
-        assert cause.way in ("skip", "replace")
+        assert cause.way in ("skip", "replace", "inject")
         statements = (self.text(number, cause.instead),) if cause.instead else ()
         place = self._report(number)["Position"]
         return Request(cause.way, self.subtask.task, self.subtask.source_id, place, statements)

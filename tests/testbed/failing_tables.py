@@ -13,7 +13,7 @@ from typing import Final, Literal
 from dm.mysql.dialect import Flavor
 
 Form = Literal["keyed", "keyless"]
-Way = Literal["", "skip", "replace", "drop"]
+Way = Literal["", "skip", "replace", "inject", "drop"]
 BOTH: Final[tuple[Form, ...]] = ("keyed", "keyless")
 KEYED: Final[tuple[Form, ...]] = ("keyed",)
 COLUMNS: Final[Mapping[Form, str]] = {"keyed": "id INT PRIMARY KEY, v INT", "keyless": "id INT, v INT"}
@@ -32,7 +32,7 @@ class Cause:
     columns: str = ""  # further ones, with rows' values of their own
     options: str = ""  # of the table, on both sides
     way: Way = ""  # what a person does besides; what is dropped has to be loaded again
-    instead: str = ""  # of `replace`: the statement
+    instead: str = ""  # of `replace` and `inject`: the statement
     flavors: tuple[Flavor, ...] = ("mysql", "mariadb")
     before: tuple[str, ...] = ()  # at the source, applied before anything happens at the target
     compared: str = "*"  # the columns that are equal in the end
@@ -196,6 +196,13 @@ CAUSES: Final[Mapping[str, Cause]] = {
         "structure-mismatch",
         (WITHOUT_LOG, "ALTER TABLE {t} ADD COLUMN b INT", WITH_LOG, "INSERT INTO {t} VALUES (600, 6, 6)"),
         way="drop",  # as failing-tasks.md says: what comes back is loaded again
+        before=(_row(8),),
+    ),
+    "rows after a statement that was not replicated": Cause(
+        "structure-mismatch",
+        (WITHOUT_LOG, "ALTER TABLE {t} ADD COLUMN b INT", WITH_LOG, "INSERT INTO {t} VALUES (600, 6, 6)"),
+        way="inject",
+        instead="ALTER TABLE {t} ADD COLUMN b INT",
         before=(_row(8),),
     ),
     "a statement that a filter refuses": Cause("event-refused", ("ALTER TABLE {t} COMMENT = 'forbidden'",), way="skip"),

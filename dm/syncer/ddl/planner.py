@@ -298,7 +298,7 @@ class _Planning:
         if stated.only and place not in stated.only:
             return []
         steps = for_each_table(self._steps_of(piece, stated), self._rules)
-        if not steps and any(map(self._rules.elsewhere, piece.tables)):
+        if not steps and any(map(self._rules.in_another_stream, piece.tables)):
             self.left.add(place)
         return steps
 

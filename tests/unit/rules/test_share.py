@@ -30,6 +30,19 @@ def test_one_of_the_two_has_a_table(share: Share, table: TableName) -> None:
     assert main.followed(table) != beside.followed(table)
     assert main.owned(table) != beside.wanted(table)
     assert main.wanted(table), "its reader keeps rows of XA transactions"
+    assert main.in_another_stream(table) == beside.followed(table)
+    assert beside.in_another_stream(table) == main.followed(table)
+
+
+@pytest.mark.parametrize("share", SHARES.values(), ids=list(SHARES))
+def test_a_table_that_is_not_the_tasks_is_in_no_stream_of_it(share: Share) -> None:
+    config, table = of("shop", "new"), TableName("not_listed", "t")
+    for rules in (
+        TableRules(config),
+        BesideShare(config, [share]),
+        TableRules(config.model_copy(update={"share": share})),
+    ):
+        assert not rules.in_another_stream(table)
 
 
 def test_a_shares_ghosts_are_not_mains() -> None:

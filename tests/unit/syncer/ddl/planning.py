@@ -34,6 +34,8 @@ class Rules:
     def elsewhere(self, table: TableName) -> bool:
         return False
 
+    in_another_stream = elsewhere
+
     def wanted(self, table: TableName) -> bool:
         return table.schema == "d"
 

@@ -50,7 +50,7 @@ class Reading(Rules):
     def followed(self, table: TableName) -> bool:
         return table.schema == "d" and (table.table in self._tables) != self._but
 
-    def elsewhere(self, table: TableName) -> bool:
+    def in_another_stream(self, table: TableName) -> bool:
         return table.schema == "d" and not self.followed(table)
 
 
