@@ -100,6 +100,15 @@ KINDS: tuple[ErrorKind, ...] = (
         "SET GLOBAL gtid_mode = ON_PERMISSIVE at the source until the task has read them; then ON again",
     ),
     ErrorKind(
+        "gtids-not-sent",
+        30956,
+        "relay-unit",
+        "upstream",
+        "high",
+        "the source's gtid_mode is OFF, and from {wanted} on it has transactions with GTIDs, which it does not send",
+        "SET GLOBAL gtid_mode = OFF_PERMISSIVE at the source until the task has read them; then OFF again",
+    ),
+    ErrorKind(
         "gtids-tell-nothing",
         30954,
         "relay-unit",

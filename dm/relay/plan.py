@@ -189,6 +189,8 @@ class PullPlanner:
                 ours=stored.gtid_set,
             )
         file = self._first()
+        if file not in names:  # a configured start before the gap: it was stored, and has gone from the source since
+            file = names[0]
         structlog.get_logger().warning(
             "the source has purged what follows the relay's files, and no task needs them: going on after the gap",
             stored=str(stored),

@@ -269,6 +269,8 @@ class DumpStream:
             return DMError("source-reset", what=f"no event begins at {self.wanted}", cause=words)
         if "cannot replicate anonymous" in lowered:
             return DMError("anonymous-not-sent", wanted=self.wanted, cause=words)
+        if "cannot replicate gtid-transaction" in lowered:
+            return DMError("gtids-not-sent", wanted=self.wanted, cause=words)
         if any(text in lowered for text in ("could not find", "purged", "cannot replicate")):
             return self._purged(words)
         return DMError("dump-refused", wanted=self.wanted, number=number, cause=words)

@@ -61,7 +61,9 @@ class FeedRow(NamedTuple):
 
 
 # What ends a stream. A batch ends before it, so everything before it is delivered; the next batch begins with it.
-_ENDS: Final = frozenset({"feed-ddl", "feed-xa", "feed-partial-image", "feed-source-switched", "structure-mismatch"})
+_ENDS: Final = frozenset(
+    {"feed-ddl", "feed-xa", "feed-partial-image", "feed-source-switched", "structure-mismatch", "relay-gap"}
+)
 
 
 @dataclass(frozen=True, slots=True)

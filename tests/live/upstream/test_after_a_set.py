@@ -83,3 +83,19 @@ def test_a_server_that_does_not_send_transactions_without_gtids_says_so_and_send
     assert "ON_PERMISSIVE" in raised.value.workaround
     source.execute("SET GLOBAL gtid_mode = ON_PERMISSIVE")
     assert rows_sent(source) == 3
+
+
+def test_a_server_that_does_not_send_transactions_with_gtids_says_so_and_sends_them_where_it_may(
+    server: ServerFactory,
+) -> None:
+    source = server("mysql")
+    source.execute("CREATE DATABASE x", "CREATE TABLE x.t (id INT PRIMARY KEY)", "INSERT INTO x.t VALUES (1)")
+    for mode in ("ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF"):
+        source.execute(f"SET GLOBAL gtid_mode = {mode}")
+    source.execute("INSERT INTO x.t VALUES (2)")
+    with pytest.raises(DMError) as raised:
+        rows_sent(source)
+    assert raised.value.name == "gtids-not-sent", "nothing is purged"
+    assert "OFF_PERMISSIVE" in raised.value.workaround
+    source.execute("SET GLOBAL gtid_mode = OFF_PERMISSIVE")
+    assert rows_sent(source) == 2
