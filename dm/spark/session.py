@@ -52,6 +52,8 @@ import structlog
 from dm.accelerator import switch
 from dm.atomic_file import create_new
 from dm.errors import DMError, said
+from dm.spark import worker_daemon
+from dm.spark.daemon_ahead import DaemonAhead
 from dm.spark.java import archive_path, demand_java, find_java_home, java_options
 from dm.unit import JSON, StopSignal, UnitName, told
 
@@ -130,6 +132,7 @@ class SparkProvider:
         driver_memory: str = "512m",
         java_home: str = "",
         python: str = "",
+        workers: DaemonAhead | None = None,
     ) -> None:
         self.master = master
         self.stop_seconds = 20.0  # a JVM that takes longer to end is killed
@@ -137,6 +140,7 @@ class SparkProvider:
         self._java_home = java_home
         self._python = python or sys.executable
         self._parent = scratch
+        self._workers = workers
         self._lock = threading.Lock()
         self._ending = threading.Event()  # a start that is under way is not waited for
         self._context: SparkContext | None = None
@@ -181,15 +185,16 @@ class SparkProvider:
         return self.master.startswith("local")
 
     def _start(self) -> SparkContext:
-        from pyspark.find_spark_home import _find_spark_home
-
         if self._parent is not None:
             self._parent.mkdir(parents=True, exist_ok=True)
         self._scratch = Path(tempfile.mkdtemp(prefix="dm-spark-", dir=self._parent))
+        workers = self._begin_workers(self._scratch)
+        from pyspark.find_spark_home import _find_spark_home
+
         java_home = demand_java(self._java_home) if self._java_home else find_java_home(self._scratch)
         spark_home = Path(_find_spark_home())
         options = SMALL_JVM + java_options(archive_path(java_home, spark_home))
-        settings = spark_configuration(self.master, self._conf, self._scratch, options)
+        settings = {**spark_configuration(self.master, self._conf, self._scratch, options), **workers}
         port, secret = self._launch(settings, java_home, spark_home)
 
         from py4j.protocol import Py4JError
@@ -211,6 +216,15 @@ class SparkProvider:
         except (Py4JError, OSError) as error:
             raise DMError("spark-start-failed", master=self.master, cause=self._last_words(said(error))) from error
         return context
+
+    def _begin_workers(self, scratch: Path) -> Mapping[str, str]:
+        """Have what the workers are forked from begin beside the JVM, where it can; the settings for it."""
+        if self._workers is None:
+            return {}
+        if not self._local or self._python != sys.executable:
+            self._workers.close()
+            return {}
+        return worker_daemon.begun(self._conf, self._workers, scratch)
 
     def _launch(self, settings: Mapping[str, str], java_home: Path, spark_home: Path) -> tuple[int, str]:
         """Start the JVM with Spark's gateway in it; gives the gateway's port and secret."""
@@ -303,6 +317,8 @@ class SparkProvider:
         if guard is not None:
             guard.kill()
             guard.communicate()
+        if self._workers is not None:
+            self._workers.close()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None

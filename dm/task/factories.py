@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dm.config import SubtaskConfig
 from dm.task.payload import (
@@ -26,6 +26,7 @@ from dm.task.payload import (
 from dm.unit import JSON, Factory, StopSignal, Unit, UnitName
 
 if TYPE_CHECKING:
+    from dm.spark.daemon_ahead import DaemonAhead
     from dm.spark.session import SparkProvider
 
 # What Spark's workers do; a host has dumps and loads or a comparison.
@@ -35,11 +36,15 @@ _COMPARING = ("dm.tools.diff.chunk",)
 LOADED_AHEAD: Mapping[UnitName, str] = {"Diff": "dm.tools.diff.unit", "Sync": "dm.syncer.shards.sharded"}
 
 
+SPARK_HOST: Final = "spark:"  # how the names of hosts begin whose units are to have a session
+
+
 class Factories:
     """Makes the units of one host process, which share a Spark session."""
 
-    def __init__(self) -> None:
+    def __init__(self, workers: DaemonAhead | None = None) -> None:
         self._lock = threading.Lock()
+        self._workers = workers  # what Spark's workers are forked from, if this process has begun it
         self._spark: SparkProvider | None = None
         self._settings: tuple[object, ...] = ()  # what the session was made with
         self._taken = StopSignal()  # a unit has the session
@@ -207,6 +212,7 @@ class Factories:
                     driver_memory=spark.driver_memory,
                     java_home=spark.java_home,
                     python=spark.python,
+                    workers=self._workers,
                 )
             if not ahead:
                 self._taken.set()

@@ -33,8 +33,10 @@ from typing import IO, Final
 
 from dm.parent_process import die_with
 from dm.private_process import keep_to_itself
+from dm.spark.daemon_ahead import DaemonAhead
+from dm.spark.worker_daemon import COMMAND as WORKER_DAEMON
 from dm.task import host
-from dm.task.factories import Factories
+from dm.task.factories import SPARK_HOST, Factories
 
 # What every task of a daemon runs for long: a relay, a syncer. Other units import the rest in their own host. The last
 # two are imported by a socket with its first address, and by pydantic with its first dataclass.
@@ -233,6 +235,16 @@ def _be_called(words: Sequence[str]) -> None:
     ctypes.memmove(begin, (program[:-1] + b" " * padding + b"\0" + shown)[: room - 1] + b"\0", room)
 
 
+def _workers_ahead(name: str) -> DaemonAhead | None:
+    """What the workers of this host's session are forked from; it is forked while there is one thread."""
+    if not name.startswith(SPARK_HOST):
+        return None
+    try:
+        return DaemonAhead.forked(WORKER_DAEMON, _be_called)
+    except OSError:  # no room for a process: the session's own comes later
+        return None
+
+
 def main() -> None:
     """The server, and then the host that it has become."""
     orders = socket.socket(fileno=int(sys.argv[1]))
@@ -246,7 +258,7 @@ def main() -> None:
     name = serve(orders)
     if name:
         orders.detach()  # it is closed already
-        host.work(name, *Factories().parts())
+        host.work(name, *Factories(_workers_ahead(name)).parts())
     os._exit(0)
 
 

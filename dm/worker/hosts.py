@@ -9,6 +9,7 @@ from typing import Protocol
 
 from dm.clock import Clock
 from dm.errors import DMError, ErrorReport
+from dm.task.factories import SPARK_HOST
 from dm.task.host import STOP_SECONDS
 from dm.task.host_process import HOST_COMMAND, HostEnded, HostProcess
 from dm.task.log import DEFAULTS, LogSettings
@@ -37,7 +38,7 @@ _SPARE_SECONDS = 600.0  # that a process waits for the run for which it was prep
 
 def spark_host(task: str) -> str:
     """The name of the process of a task's dumps and loads."""
-    return f"spark:{task}"
+    return f"{SPARK_HOST}{task}"
 
 
 def sync_host(task: str | None, source: str) -> str:
