@@ -35,7 +35,7 @@ from pathlib import Path
 from dm.errors import DMError
 
 OLDEST_JAVA = 17
-_VERSION = re.compile(r'version "(\d+)')
+_VERSION = re.compile(r'(?:version |JAVA_VERSION=)"(\d+)')
 
 
 def version_text(java: Path) -> str:
@@ -52,9 +52,18 @@ def _version_text(java: Path, changed: int) -> str:
     return answer.stderr + answer.stdout if answer.returncode == 0 else ""
 
 
+def _build(java: Path) -> str:
+    """What tells this Java from others: the file beside it that most have, for which no JVM has to start first."""
+    try:
+        release = (java.parent.parent / "release").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        release = ""
+    return release if _VERSION.search(release) and os.access(java, os.X_OK) else version_text(java)
+
+
 def java_version(java: Path) -> int | None:
     """The major version of that `java`; None when it does not run."""
-    match = _VERSION.search(version_text(java))
+    match = _VERSION.search(_build(java))
     return int(match.group(1)) if match else None
 
 
@@ -118,7 +127,7 @@ def find_java_home(scratch: Path) -> Path:
 
 def archive_path(java_home: Path, spark_home: Path) -> Path:
     """Where the archive for this Java and this Spark is, or would be."""
-    built_for = (version_text(java_home / "bin" / "java"), importlib.metadata.version("pyspark"), str(spark_home))
+    built_for = (_build(java_home / "bin" / "java"), importlib.metadata.version("pyspark"), str(spark_home))
     name = hashlib.sha256("\0".join(map(str, built_for)).encode()).hexdigest()[:16]
     return Path(sys.prefix) / "share" / "dm" / f"spark-classes-{name}.jsa"
 
@@ -127,4 +136,6 @@ def java_options(archive: Path) -> str:
     """What a JVM is started with to use the archive; nothing where it was not made."""
     if not archive.is_file() or any(letter.isspace() for letter in str(archive)):  # Spark splits its options there
         return ""
-    return f" -XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
+    # Many a build maps it at an address of its own choice: each pointer in it is rewritten, each page copied.
+    where_it_says = "-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
+    return f" -XX:SharedArchiveFile={archive} {where_it_says} -Xlog:cds=off -Xlog:cds+dynamic=off"

@@ -99,7 +99,7 @@ def test_every_make_target_exists(page: Path) -> None:
 
 def test_environment_variables_are_those_that_the_program_reads() -> None:
     tests_only = {"DM_FAULTS", "DM_FAULTS_LOG", "DM_DEMO_TARGET_PASSWORD"}
-    between_processes = {"DM_WORKER_MODULES"}
+    between_processes = {"DM_WORKER_MODULES", "DM_WORKER_DAEMON"}
     examples = {"DM_SOURCE_PASSWORD", "DM_TARGET_PASSWORD"}
     read: set[str] = set()
     for path in (*(ROOT / "dm").rglob("*.py"), *(ROOT / "scripts").glob("*.sh")):
