@@ -45,7 +45,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import structlog
 
@@ -132,7 +132,6 @@ class SparkProvider:
         driver_memory: str = "512m",
         java_home: str = "",
         python: str = "",
-        workers: DaemonAhead | None = None,
     ) -> None:
         self.master = master
         self.stop_seconds = 20.0  # a JVM that takes longer to end is killed
@@ -140,7 +139,7 @@ class SparkProvider:
         self._java_home = java_home
         self._python = python or sys.executable
         self._parent = scratch
-        self._workers = workers
+        self._workers: DaemonAhead | None = None
         self._lock = threading.Lock()
         self._ending = threading.Event()  # a start that is under way is not waited for
         self._context: SparkContext | None = None
@@ -148,6 +147,11 @@ class SparkProvider:
         self._guard: subprocess.Popen[bytes] | None = None
         self._gateway: JavaGateway | None = None
         self._scratch: Path | None = None
+
+    def fork_workers_from(self, ahead: DaemonAhead | None) -> Self:
+        """Have the first session's workers from this process, which was begun for it."""
+        self._workers = ahead
+        return self
 
     def context(self) -> SparkContext:
         """The running Spark context; started by the first call, and again when its JVM has died."""

@@ -212,8 +212,7 @@ class Factories:
                     driver_memory=spark.driver_memory,
                     java_home=spark.java_home,
                     python=spark.python,
-                    workers=self._workers,
-                )
+                ).fork_workers_from(self._workers)
             if not ahead:
                 self._taken.set()
             return self._spark

@@ -27,7 +27,7 @@ from dm.spark.session import SparkProvider
 
 _SESSIONS = """
 conf = preloading(["dm.dumper.chunk_group"])
-provider = SparkProvider("local[2]", conf, scratch=pathlib.Path(sys.argv[1]), workers=ahead)
+provider = SparkProvider("local[2]", conf, scratch=pathlib.Path(sys.argv[1])).fork_workers_from(ahead)
 def mother(_):
     return os.getppid(), os.environ["PYTHONHASHSEED"], "dm.dumper.chunk_group" in sys.modules
 def workers():
