@@ -90,7 +90,7 @@ class Pair:
         """Rows of its own on each side; those without a key are doubled by whatever goes round."""
         for side, server in enumerate(self.servers):
             server.execute(
-                f"INSERT INTO {self.name}.t VALUES ({2 * number + side}, 'new')",
+                f"INSERT INTO {self.name}.t (id, v) VALUES ({2 * number + side}, 'new')",
                 f"UPDATE {self.name}.t SET v = 'old' WHERE id % 2 = {side} AND id < {2 * number}",
                 f"INSERT INTO {self.name}.keyless VALUES ({2 * number + side})",
             )
