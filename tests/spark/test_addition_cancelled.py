@@ -74,6 +74,7 @@ def added_again(load: FullLoad, task: Task) -> None:
     identical(load)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_tables_that_came_meanwhile_are_dropped(
     upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
 ) -> None:
@@ -89,6 +90,7 @@ def test_tables_that_came_meanwhile_are_dropped(
     added_again(load, task)
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_table_that_was_there_is_kept_whatever_its_name_is_by_now(
     upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
 ) -> None:

@@ -140,6 +140,7 @@ def test_an_account_that_may_keep_few_notes_only_loads_in_shorter_statements(way
     assert (way, tally.rows, limit) == (way, COUNT, 1024 if lone.target.flavor == "mysql" else MOST_WARNINGS)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_more_rows_than_a_server_counts_notes(way: str, lone: Lone) -> None:
     """Each note is seen, however many rows a part has."""
     count = MOST_WARNINGS + 10

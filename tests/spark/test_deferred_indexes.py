@@ -126,6 +126,7 @@ def cut_short(mariadb: ThrowawayServer, full_load: LoadFactory, monkeypatch: pyt
     return load
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_rows_that_come_meanwhile_do_not_keep_an_index_away(
     upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
 ) -> None:

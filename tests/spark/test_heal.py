@@ -156,6 +156,7 @@ def at_target(load: FullLoad, *statements: str) -> None:
     load.target.execute(f"USE `{load.target_schema}`", *statements)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_only_what_differs_is_written_while_the_source_goes_on(lost: Lost) -> None:
     before = lost.checkpoint().position
     with lost.workload():
@@ -207,6 +208,7 @@ def test_a_heal_that_died_anywhere_begins_again(lost: Lost, monkeypatch: pytest.
     lost.follows()
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_no_stream_begins_on_a_heal_that_died(lost: Lost) -> None:
     _dies(lost, "heal.inside@2")  # one write is there
     with pytest.raises(DMError) as refused, lost.task.following() as sync:
@@ -226,6 +228,7 @@ def _dies(lost: Lost, point: str) -> None:
         faults.arm("")
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_what_can_not_be_compared_is_loaded_beside_the_stream(lost: Lost) -> None:
     at_target(lost.load, "DROP TABLE plain", "ALTER TABLE keyless ADD COLUMN nobodys INT")
     with pytest.raises(DMError) as refused:
@@ -241,6 +244,7 @@ def test_what_can_not_be_compared_is_loaded_beside_the_stream(lost: Lost) -> Non
     lost.follows()
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_table_that_is_altered_meanwhile_is_loaded_whole(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
     def altered_first(*arguments: Any) -> Any:
         lost.load.upstream.execute(

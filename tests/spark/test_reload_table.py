@@ -89,6 +89,7 @@ def loaded_again(task: Task, load: FullLoad, table: str, *, anew: bool) -> None:
         load.upstream.execute(f"ALTER TABLE `{load.schema}`.{table} ADD COLUMN w INT DEFAULT 5")
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_tables_are_loaded_again_while_the_task_runs(
     upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
 ) -> None:

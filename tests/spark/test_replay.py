@@ -26,6 +26,7 @@ from tests.testbed.random_table import Table, draw_table
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_backlog_is_replayed_and_the_task_goes_on(scene: Scene, spark: SparkProvider) -> None:
     with scene.session() as cursor:
         with scene.following():
@@ -46,6 +47,7 @@ def test_a_backlog_is_replayed_and_the_task_goes_on(scene: Scene, spark: SparkPr
         scene.identical()
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_what_is_not_exact_stays_with_the_syncer(scene: Scene, spark: SparkProvider) -> None:
     with scene.session() as cursor:
         with scene.following():
@@ -138,6 +140,7 @@ def drawn_backlog_is_replayed(
     scene.identical()
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_drawn_backlog_is_replayed(scene: Scene, spark: SparkProvider, flavor: Flavor) -> None:
     drawn_backlog_is_replayed(scene, spark, flavor, 2304, 60, 5)
 

@@ -57,6 +57,7 @@ def test_a_view_where_a_table_should_be_is_refused(mariadb: ThrowawayServer, ful
 DEMAND = {"mysql": "sql_require_primary_key", "mariadb": "innodb_force_primary_key"}
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("dump_files", ["all", "none"])
 def test_a_target_that_demands_keys_is_told_before_any_row_comes(
     dump_files: str, flavor: Flavor, upstream: ThrowawayServer, server: ServerFactory, full_load: LoadFactory

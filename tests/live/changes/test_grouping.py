@@ -366,6 +366,7 @@ def _check(bench: Bench, shape: str, examples: int, start_with: int) -> Counter[
     return seen
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_groups_do_what_single_changes_do(bench: Bench, shape: str) -> None:
     _check(bench, shape, examples=10, start_with=4)

@@ -98,6 +98,7 @@ def ground(request: pytest.FixtureRequest, park: ServerPark) -> Iterator[tuple[T
     server.execute("DROP DATABASE in_safe_mode")
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_replay_from_any_point_over_any_later_state_ends_at_the_end(
     ground: tuple[TargetConnection, dict[str, TablePlan]], shape: str

@@ -145,6 +145,7 @@ def refused_while_it_replicates(move: Move) -> None:
     move.source.execute(f"STOP {words[1]}", f"RESET {words[1]} ALL")
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.spark
 def test_from_fence_to_complete_with_a_hook_that_fails_first(move: Move) -> None:
     refused_until_ready(move)
@@ -189,6 +190,7 @@ def test_from_fence_to_complete_with_a_hook_that_fails_first(move: Move) -> None
     move.open()
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.spark
 def test_rows_that_were_compared_before_the_fence_are_not_compared_again(move: Move) -> None:
     grant(move)
@@ -313,6 +315,7 @@ def none_open(task: SubtaskConfig) -> bool:
     return True
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_objects_are_there_before_and_triggers_and_events_come_with_the_switch(move: Move) -> None:
     said = move.daemon.said
     move.source.execute(

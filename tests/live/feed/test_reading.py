@@ -64,6 +64,7 @@ def shown(change: FeedRow) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_rows_are_the_same_however_the_relay_is_cut(
     upstream: ThrowawayServer, flavor: Flavor, schema: SchemaFactory, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def replica(
     target.destroy()
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_source_that_is_down(replica: Replica) -> None:
     address = f"upstream 127.0.0.1:{replica.upstream.port}"
     _source(replica, DOWN, lambda: _told("source-down", replica, replica.settles_on(f"can't connect to {address}")))
@@ -68,6 +69,7 @@ def _source(replica: Replica, outage: Outage, said: Callable[[], None]) -> None:
     assert replica.status()["stage"] == "Running"
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("outage", [DOWN, SILENT], ids=["down", "silent"])
 def test_a_target(replica: Replica, outage: Outage) -> None:
     begin, end = outage

@@ -261,6 +261,7 @@ def test_a_column_that_a_filter_names_does_not_become_another_one_in_silence(
         assert target.query(f"SELECT id FROM {name}.t ORDER BY id") == ((2,), (4,))
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_large_transaction_is_judged_while_it_is_applied(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:

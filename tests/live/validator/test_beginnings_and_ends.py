@@ -75,6 +75,7 @@ def decided(upstream: ThrowawayServer, table: str) -> Iterator[None]:
     upstream.execute(*(f"XA ROLLBACK {xid}" for xid in left))
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_rows_of_xa_transactions_count_from_the_verdict_on(
     upstream: ThrowawayServer, target: ThrowawayServer, table: str, decided: None
 ) -> None:
@@ -114,6 +115,7 @@ def next_second(server: ThrowawayServer) -> str:
     return str(server.query("SELECT NOW()")[0][0])
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_validator_begins_at_a_time(
     upstream: ThrowawayServer, target: ThrowawayServer, table: str, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def wrong(subtask: SubtaskConfig) -> list[tuple[str, str]]:
     return sorted((each.row.source.table, each.row.message.partition(":")[0]) for each in errors_of(subtask))
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_table_with_an_expression_filter(upstream: ThrowawayServer, target: ThrowawayServer, tables: str) -> None:
     rule = ExpressionFilter(name="small", schema_name=tables, table="t", insert_value_expr="v < 10")
     plain = subtask_for(upstream, target, tables, task=tables)
@@ -64,6 +65,7 @@ def test_a_table_with_an_expression_filter(upstream: ThrowawayServer, target: Th
     assert wrong(subtask) == [("other", "id=2")]
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_table_whose_rows_are_logged_in_part(upstream: ThrowawayServer, target: ThrowawayServer, tables: str) -> None:
     subtask = begun(validated(subtask_for(upstream, target, tables, task=tables)))
     with running_sync(subtask) as sync:

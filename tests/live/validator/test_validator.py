@@ -22,6 +22,7 @@ def column(server: ThrowawayServer, sql: str) -> list[Any]:
     return [row[0] for row in server.query(sql)]
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_wrong_rows_are_found_and_no_others(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -68,6 +69,7 @@ def test_wrong_rows_are_found_and_no_others(
     assert target.query(order) == upstream.query(order)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_fix_leaves_alone_what_only_the_target_has(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -106,6 +108,7 @@ def test_a_fix_leaves_alone_what_only_the_target_has(
     assert seen == (("a", 70, at), ("b", 70, at), ("c", 70, at), ("d", 7, at))
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_ddl_routes_and_event_filters(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -188,6 +191,7 @@ def test_a_run_goes_on_where_the_last_one_stored(
     assert errors_of(subtask) == []
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_transaction_that_is_read_again_is_counted_once(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -211,6 +215,7 @@ def test_a_transaction_that_is_read_again_is_counted_once(
             validator.wait("8/0/0")
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_looks_give_way_until_the_syncer_is_known_to_keep_up(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:

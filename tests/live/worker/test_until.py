@@ -133,6 +133,7 @@ def test_a_task_ends_after_the_last_transaction_of_a_gtid_set(scene: Scene) -> N
     assert scene.refused("no place at all") == "until-unreadable"
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_task_ends_before_the_first_transaction_of_a_second(scene: Scene) -> None:
     scene.write(1)
     text, _ = next_second(scene.upstream)

@@ -90,6 +90,7 @@ def demand_equal_in(twins: Twins, *tables: str) -> None:
             assert utc(twins.target, f"SELECT * FROM {schema}.{table}") == source, (schema, table)
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_expressions_over_moments_are_those_of_the_sources_zone(summer: Twins) -> None:
     summer.upstream.execute(*write(summer.name, twice=summer.upstream.flavor == "mysql"))
     for task in summer.tasks.values():
@@ -328,6 +329,7 @@ def test_the_way_out_of_an_expression_that_another_mode_of_a_session_has_passed(
     assert utc(twins.target, rows.format(schema)) == utc(twins.upstream, rows.format(twins.name))
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("form", ["auto", "sql"])
 def test_safe_mode_replaces_no_row_by_a_key_that_the_source_has_not(form: str, summer: Twins) -> None:
     """Both rows are there, of one day to the target alone: a REPLACE of the one would take the other away."""

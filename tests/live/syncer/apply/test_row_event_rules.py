@@ -97,6 +97,7 @@ def alone(server: ServerFactory, park: ServerPark, schema: SchemaFactory, flavor
     made.close()
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize(
     ("at_target", "at_source", "error"),
     [

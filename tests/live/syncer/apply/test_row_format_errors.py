@@ -66,6 +66,7 @@ def told(twins: Twins, form: str, relay_directory: Path | None = None) -> Told |
     return error.name, error.position, message, cause
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize(("error", "at_target", "at_source"), BROKEN)
 def test_what_the_target_refuses_is_the_same_error(twins: Twins, error: str, at_target: str, at_source: str) -> None:
     twins.create(*TABLES)
@@ -115,6 +116,7 @@ def test_a_text_that_only_the_target_wants_to_be_json_is_the_same_error(
     assert (by_events[0], "4025" in by_events[3]) == ("row-check-refused", True)
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("at_source", ORPHANS)
 def test_an_orphan_is_the_same_error(twins: Twins, at_source: str) -> None:
     twins.check_foreign_keys()
@@ -184,6 +186,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_row_is_never_an_event(twins: Twins, tmp_path: Path, damage: str) -> None:
     """With a right checksum, as of a source that means harm: only the bytes themselves tell."""
@@ -241,6 +244,7 @@ def test_a_table_whose_events_are_refused_goes_as_sql(twins: Twins) -> None:
     assert twins.target.query(f"SELECT COUNT(*), SUM(v) FROM {twins.name}.hot") == ((5, 5),)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_structure_that_fits_again_has_its_rows_go_as_events_again(twins: Twins) -> None:
     twins.create(*TABLES)
     twins.begin()

@@ -70,6 +70,7 @@ def drawn(twins: Twins, seed: int, dialect: Dialect, directory: Path) -> dict[st
     return found
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_drawn_tables_and_statements_come_to_the_same(
@@ -78,6 +79,7 @@ def test_drawn_tables_and_statements_come_to_the_same(
     drawn(twins, int(os.environ.get(SEED_VARIABLE, SAMPLE)), DIALECTS[dialect][flavor], tmp_path)
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_texts_of_every_character_set_come_to_the_same(twins: Twins) -> None:
     """Of all bytes where a character has one, in columns of each kind; what has more goes as SQL, but for UTF-8."""
     shown = twins.upstream.query("SHOW CHARACTER SET")
@@ -134,6 +136,7 @@ def test_many_seeds_come_to_the_same(park: ServerPark, schema: SchemaFactory, fl
             twins.close()
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_hot_keys_come_to_the_same(twins: Twins) -> None:
     chance, scene = random.Random(int(os.environ.get(SEED_VARIABLE, SAMPLE))), HotKeys(twins.name)
     twins.begin()
@@ -154,6 +157,7 @@ def test_hot_keys_come_to_the_same(twins: Twins) -> None:
 FAMILIES = [("refusing", True), ("refusing", False), ("keyless", True), ("keyless", False), ("acting", True)]
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize(("kind", "checks"), FAMILIES)
 def test_tables_that_foreign_keys_join_come_to_the_same(twins: Twins, kind: str, checks: bool) -> None:
     if checks:
@@ -169,6 +173,7 @@ def test_tables_that_foreign_keys_join_come_to_the_same(twins: Twins, kind: str,
     assert len(found) > 2
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_ordinary_tables_go_as_events(twins: Twins) -> None:
     twins.create(*TABLES)
     twins.begin()

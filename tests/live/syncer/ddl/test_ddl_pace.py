@@ -56,6 +56,7 @@ def _between(found: Sequence[str], first: str, last: str) -> list[str]:
     return [name for name, text in zip(names, found[begin + 1 :], strict=False) if "SESSION timestamp" not in text]
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_statements_in_a_row_cost_one_commit_each(
     upstream: ThrowawayServer, server: ServerFactory, flavor: Flavor, schema: SchemaFactory, tmp_path: Path
 ) -> None:

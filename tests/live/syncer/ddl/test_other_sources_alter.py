@@ -35,6 +35,7 @@ def beside(subtasks: Sequence[SubtaskConfig], shard_mode: str) -> list[SubtaskCo
     ]
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("shard_mode", ["", "pessimistic"])
 @pytest.mark.parametrize("column", ["x INT AFTER id", "x INT NOT NULL DEFAULT 7"])
 def test_rows_meet_their_columns_by_name(

@@ -373,6 +373,7 @@ MARKS = {
 }
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("form", ["ROW", "STATEMENT"])
 @pytest.mark.parametrize("mark", MARKS)
 def test_a_procedure_that_uses_temporary_tables_changes_others(

@@ -95,6 +95,7 @@ def test_a_table_that_the_source_opens_again_is_not_learned_again(
     identical(upstream, target, name)
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_an_idle_source_is_synced_after_a_rotation_and_a_restart(
     flavor: Flavor, server: ServerFactory, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:

@@ -70,6 +70,7 @@ def has_n(target: ThrowawayServer, name: str) -> bool:
     return bool(target.query(f"SHOW COLUMNS FROM {name}.t LIKE 'n'"))
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_what_was_refused_whole_is_executed_where_a_person_replaced_it(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -89,6 +90,7 @@ def test_what_was_refused_whole_is_executed_where_a_person_replaced_it(
     merged(upstreams, target, name)
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("point", ["syncer.before_ddl=kill@2", "syncer.after_ddl=kill@1"])
 def test_a_kill_around_the_whole_does_not_tell_that_its_pieces_are_done(
     upstreams: tuple[ThrowawayServer, ThrowawayServer],

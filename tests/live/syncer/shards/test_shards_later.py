@@ -17,6 +17,7 @@ from tests.testbed.sync import running_sync, wait_until
 pytestmark = pytest.mark.live
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_the_others_wait_for_a_shard_whose_rows_were_given_up(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -47,6 +48,7 @@ def test_the_others_wait_for_a_shard_whose_rows_were_given_up(
     assert target.query(f"SELECT id FROM {name}.t ORDER BY id") == ((22,), (23,), (24,))  # not those given up
 
 
+@pytest.mark.ci_flavor("mysql")
 @BOTH_MODES
 def test_the_others_wait_for_a_shard_that_the_list_has_now_and_that_has_had_rows(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: ShardMode

@@ -33,6 +33,7 @@ def reset(source: ThrowawayServer, flavor: Flavor, rows: int) -> None:
     source.execute(*(f"INSERT INTO x.a VALUES ({n}, 2)" for n in range(rows)))
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("rows", [3, 40], ids=["shorter", "longer"])
 def test_a_run_does_not_read_relay_files_of_a_history_that_is_gone(
     server: ServerFactory, flavor: Flavor, target: ThrowawayServer, tmp_path: Path, rows: int

@@ -228,6 +228,7 @@ def test_a_load_says_which_server_it_reads(upstreams: tuple[ThrowawayServer, Thr
         asked.demand(key.source_id, place)
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("row_format", ["auto", "sql"])
 def test_no_transaction_goes_round_and_none_is_left_out(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str, row_format: str
