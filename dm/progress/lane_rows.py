@@ -216,7 +216,7 @@ class OrderedSince:
 
     begin: Position  # of the transaction
     gtid: str  # empty if it has none
-    number: int  # of its row events
+    number: int  # of its row events of tables with this target
 
     @classmethod
     def never(cls, begin: Position) -> OrderedSince:

@@ -321,7 +321,12 @@ class Wiring:
     def _row_placing(self, lanes: Lanes) -> RowPlacing:
         state, atomic = self._state, self._settings.atomic_transactions
         ordered = OrderedTables(
-            state.ordered, state.start, self._progress.write_ordered, replays=state.replays_in_order, whole=atomic
+            state.ordered,
+            state.start,
+            self._progress.write_ordered,
+            self._rules.destinations,
+            replays=state.replays_in_order,
+            whole=atomic,
         )
         source = SourceSide(self._rules, self._structures(), self._points)
         zone = filter_zone(self._connections[CONTROL]) if self._subtask.expression_filters else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -18,6 +19,7 @@ from dm.syncer.apply.scattered_table import ScatteredTable
 from dm.syncer.apply.source_table import SourceTable
 
 Store = Callable[[TableName, OrderedSince], None]
+Destinations = Callable[[TableName], Collection[TableName]]  # the target's tables of a source table
 
 
 class OrderedTables:
@@ -25,10 +27,21 @@ class OrderedTables:
 
     `dm.progress.lane_rows` has the reasons. Belongs to the dispatcher. `replays`: changes after the checkpoint may
     be done already. `whole`: no transaction is done in part.
+
+    A switch point inside of a transaction counts the row events of the table's own sources: those of other tables may
+    not be there for another stream. One that brings tables back alone has only theirs, and so has a run with another
+    block-allow list. The tables that share a target are always in one stream.
     """
 
     def __init__(
-        self, record: OrderedRecord, start: Position, store: Store, *, replays: bool, whole: bool = False
+        self,
+        record: OrderedRecord,
+        start: Position,
+        store: Store,
+        destinations: Destinations,
+        *,
+        replays: bool,
+        whole: bool = False,
     ) -> None:
         self._tables = dict(record.tables)
         self._ahead = {table: since for table, since in self._tables.items() if replays and not _passed(start, since)}
@@ -41,6 +54,8 @@ class OrderedTables:
         self._replays = replays
         self._whole = whole
         self._store = store
+        self._destinations = destinations
+        self._firsts: dict[TableName, int] = {}  # of the row events of a switch's transaction, the first not done
 
     def settle(self) -> None:
         """A DDL has drained the lanes; tables may change their route after it."""
@@ -56,7 +71,7 @@ class OrderedTables:
         return table in self._exact
 
     def is_done(self, table: TablePlan, transaction: SourceTransaction, number: int, *, lost_key: bool) -> bool:
-        """Whether these rows precede the table's switch to the ordered lane; raises DMError.
+        """Whether these rows, of the transaction's event with this number, precede the switch; raises DMError.
 
         The first rows of a table store its switch point. `lost_key`: the target's table has no key, the source's has.
         """
@@ -68,7 +83,7 @@ class OrderedTables:
         gtid = "" if transaction.gtid is None else str(transaction.gtid)
         same = gtid == since.gtid if gtid and since.gtid else _place(transaction.begin) == _place(since.begin)
         if same:
-            return number < since.number
+            return number < self._first_open(table.target, transaction, since.number)
         return _within(transaction, since.begin)
 
     def learned(self, plan: TablePlan, begin: Position) -> None:
@@ -96,13 +111,28 @@ class OrderedTables:
         if reached is not None and _within(transaction, reached) and (lost_key or not _ends_at(transaction, reached)):
             raise _out_of_order(plan, reached, transaction)
         gtid = "" if transaction.gtid is None else str(transaction.gtid)
-        # Earlier rows of the transaction may be done by key. Where no plan is by key, none of the table's can be, and
-        # the switch point is the transaction. For another stream counts its row events otherwise: the one that brings a
-        # table back alone, or a run with another block-allow list. It would take rows for done that are not.
-        inside = plan.target in self._keyed and not self._whole
-        self._tables[plan.target] = since = OrderedSince(transaction.begin, gtid, number if inside else 0)
+        # Earlier rows of the transaction may be done by key; where no plan is by key, none of the table's can be.
+        before = 0
+        if plan.target in self._keyed and not self._whole:
+            before = sum(1 for event in self._own_events(plan.target, transaction) if event < number)
+        self._tables[plan.target] = since = OrderedSince(transaction.begin, gtid, before)
         self._store(plan.target, since)
         return False
+
+    def _first_open(self, target: TableName, transaction: SourceTransaction, done: int) -> int:
+        """Of the transaction's row events the first that is not done, where so many of the table's own are."""
+        found = self._firsts.get(target)
+        if found is None:
+            found = next(islice(self._own_events(target, transaction), done, None), sys.maxsize)
+            self._firsts[target] = found
+        return found
+
+    def _own_events(self, target: TableName, transaction: SourceTransaction) -> Iterator[int]:
+        """The numbers of the row events whose rows go to the table."""
+        rows = (item for item in transaction.items if isinstance(item, RowsItem))
+        for number, (table_map, _) in enumerate(rows):
+            if target in self._destinations(TableName(table_map.schema, table_map.table)):
+                yield number
 
 
 def _out_of_order(plan: TablePlan, until: Position, transaction: SourceTransaction) -> DMError:

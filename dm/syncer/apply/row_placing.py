@@ -66,7 +66,8 @@ class RowPlacing:
         raw = DECODED_FACTOR if lanes.reads_all else RAW_FACTOR
         self._maker = None if atomic else change_maker(DECODED_FACTOR, raw, CHANGE_COST)
         self._filtered = FilteredRows()
-        # Of the current transaction, after its last DDL.
+        self._before = 0  # row events of the current transaction before its last DDL
+        # After that.
         self._taken = 0  # row events
         self._collected = OrderedRows()
 
@@ -175,7 +176,7 @@ class RowPlacing:
             to = row.table
             if row.in_order:
                 if id(to) not in done:
-                    done[id(to)] = self._is_done(to, number, transaction)
+                    done[id(to)] = self._is_done(to, self._before + number, transaction)
                 if done[id(to)]:
                     continue
                 collected.tables[key] = table
@@ -208,7 +209,7 @@ class RowPlacing:
     def _collect(
         self, table: SourceTable, item: RowsItem, number: int, transaction: SourceTransaction, *, safe: bool
     ) -> None:
-        if self._is_done(table, number, transaction):
+        if self._is_done(table, self._before + number, transaction):
             return
         if table.mistaken and KINDS[item.rows.kind] is not ChangeKind.INSERT:
             raise DMError(
@@ -233,6 +234,7 @@ class RowPlacing:
 
         Returns how many changes they count as.
         """
+        self._before = 0 if last == len(transaction.items) else self._before + self._taken
         self._taken = 0
         collected = self._collected
         if not collected.tables:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dm.config.rules import RouteRule
 from dm.demo.servers import ThrowawayServer
 from dm.errors import CATALOGUE
 from tests.testbed.branches import Branching
@@ -137,3 +138,41 @@ def errors_named(report: str) -> set[str]:
     """The catalogue's names of a stored error."""
     code = json.loads(report)["ErrCode"]
     return {error for error, kind in CATALOGUE.items() if kind.code == code}
+
+
+def test_tables_that_change_their_route_in_the_transaction_in_which_they_leave_lack_no_row(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    """Of two that are merged, one goes from a number to a text, so both go in order; other tables are before it."""
+    name = schema(upstream, target)
+    text = "(id VARCHAR(20) PRIMARY KEY, v INT)"
+    for server, tables in ((upstream, (("t1", text), ("t2", KEYED))), (target, (("t", text),))):
+        for table, columns in (("other", KEYED), *tables):
+            server.execute(f"CREATE TABLE {name}.{table} {columns}")
+    route = RouteRule(schema_pattern=name, table_pattern="t?", target_schema=name, target_table="t")
+    subtask = subtask_for(upstream, target, name, task=name, routes=(route,), on_error="table", aside_tables=3)
+    task = Branching(subtask, tmp_path)
+    target.execute(f"ALTER TABLE {name}.t ADD CONSTRAINT small CHECK (v < 50)")
+    with task.main() as main:
+        main.wait_synced()
+        upstream.execute(
+            f"USE {name}",
+            "BEGIN",
+            *(f"INSERT INTO other VALUES ({row}, 0)" for row in (1, 2, 3)),
+            "INSERT INTO t1 VALUES (1, 1)",
+            "INSERT INTO t2 VALUES (2, 2)",
+            "INSERT INTO other VALUES (4, 0)",
+            "INSERT INTO t2 VALUES (3, 90)",
+            "INSERT INTO t1 VALUES (4, 4)",
+            "COMMIT",
+        )
+        wait_until(lambda: task.rests("t2"), "t2 is aside")
+        assert task.rests("t1"), "its rows are in the same table"
+        target.execute(f"ALTER TABLE {name}.t DROP CONSTRAINT small")
+        task.comes_back("t2")
+        upstream.execute(f"INSERT INTO {name}.t1 VALUES (5, 5)")
+        main.wait_synced()
+    assert target.query(f"SELECT id, v FROM {name}.t ORDER BY id") == (
+        ("1", 1), ("2", 2), ("3", 90), ("4", 4), ("5", 5),
+    )  # fmt: skip
+    assert target.query(f"SELECT id FROM {name}.other ORDER BY id") == ((1,), (2,), (3,), (4,))
