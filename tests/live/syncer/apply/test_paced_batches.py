@@ -11,19 +11,21 @@ import pytest
 
 from dm.clock import SystemClock
 from dm.config.pace import PaceConfig
+from dm.config.references import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.pace.governor import Governor
 from dm.pace.shared import SharedPace
 from dm.syncer.shards.sharded import sync_unit
 from dm.syncer.unit import SyncUnit
+from tests.live.relay.relaying import end_of
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for, wait_until
 from tests.testbed.unit_thread import UnitThread
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]
 
-ROWS, FEW, STOPS_AFTER = 300, 3, 25
+ROWS, FEW, STOPS_AFTER = 100, 3, 25
 
 
 class _Few(Governor):
@@ -54,9 +56,9 @@ def test_a_batch_is_applied_as_far_as_the_pace_lets_it(
     name = schema(upstream, target)
     for server in (upstream, target):
         server.execute(f"CREATE TABLE `{name}`.t {columns}")
-    subtask = subtask_for(upstream, target, name, task=name)
-    with running_sync(subtask) as sync:
-        sync.wait_synced()
+    file, offset = end_of(upstream)
+    meta = StartPoint(binlog_name=file, binlog_pos=offset)
+    subtask = subtask_for(upstream, target, name, task=name, meta=meta)
     upstream.execute(f"USE `{name}`", *(f"INSERT INTO t VALUES ({number})" for number in range(ROWS)))
     governor = _Few(tmp_path / "task")
     with UnitThread(_paced(subtask, governor, tmp_path / "work")) as paced:
