@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final, Generic, Literal, TypeVar, cast
 
 from dm.ident import TableName
 from dm.tools.diff.chunk import Chunk, ChunkOutcome
 from dm.tools.diff.fix import Fix
 from dm.tools.diff.recent import RecentRows
+from dm.tools.diff.snapshot import Lag
 from dm.tools.diff.versions import Difference
 from dm.unit import JSON
 
@@ -55,6 +57,16 @@ class TableReport:
             self.not_fixed.append(fix.impossible)
         if fix.kept:
             self.kept, self.why_kept = self.kept + 1, fix.why_kept
+
+    def leave_open(self, identities: Collection[str], rows: OpenRows, shown: int) -> None:
+        """Rows that are not decided, with the keys of so many."""
+        if rows.lag is None:
+            self.unsettled += len(identities)
+            return
+        self.undecided += len(identities)
+        self.undecided_why = str(rows.lag)
+        keys = [rows.keys[identity] for identity in identities if identity in rows.keys]
+        self.undecided_keys += keys[: shown - len(self.undecided_keys)]
 
     @property
     def verdict(self) -> Verdict:
@@ -149,6 +161,19 @@ class Found:
         elif outcome.differences:
             self.different[outcome.chunk] = {each.identity: each for each in outcome.differences}
             self.size += sum(each.size for each in outcome.differences)
+
+
+@dataclass
+class OpenRows:
+    """What is known of rows that are not decided in the end."""
+
+    lag: Lag | None = None  # why; None: they came to no rest
+    keys: dict[str, str] = field(default_factory=dict)  # of those that were told in words, by what a row is
+
+    def name(self, found: Found) -> None:
+        """Keep the keys of what a look has found."""
+        rows = chain.from_iterable(each.values() for each in found.different.values())
+        self.keys.update((each.identity, each.key) for each in rows if each.key)
 
 
 class Suspects(Generic[Place, Told]):

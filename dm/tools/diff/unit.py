@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Self
@@ -39,9 +39,9 @@ from dm.tools.diff.fix import Fixes, FixFiles
 from dm.tools.diff.kept_rows import read_kept_rows
 from dm.tools.diff.planner import DiffPlanner, PlannedTable
 from dm.tools.diff.recent import Recent
-from dm.tools.diff.report import DiffReport, Found, Suspects, TableReport
+from dm.tools.diff.report import DiffReport, Found, OpenRows, Suspects, TableReport
 from dm.tools.diff.sample import Sample, sized
-from dm.tools.diff.snapshot import Lag, TargetProgress, end_of
+from dm.tools.diff.snapshot import TargetProgress, end_of
 from dm.tools.diff.versions import Difference
 from dm.tools.errands import DiffRequest
 from dm.unit import JSON, UnitName
@@ -65,19 +65,6 @@ class _Enough(threading.Event):
 
     def is_set(self) -> bool:
         return self.reached or self._stop.is_set()
-
-
-@dataclass
-class _Open:
-    """What is known of rows that are not decided in the end."""
-
-    lag: Lag | None = None  # why; None: they came to no rest
-    keys: dict[str, str] = field(default_factory=dict)  # of those that were told in words, by what a row is
-
-    def name(self, found: Found) -> None:
-        """Keep the keys of what a look has found."""
-        rows = chain.from_iterable(each.values() for each in found.different.values())
-        self.keys.update((each.identity, each.key) for each in rows if each.key)
 
 
 class DiffUnit:
@@ -347,7 +334,7 @@ class DiffUnit:
                 if chunk.table not in changed:
                     self._tell(reports[names[chunk.table]], differences)
             for chunk, identities in suspects.unsettled():
-                self._leave_open(reports[names[chunk.table]], identities, open_ones)
+                reports[names[chunk.table]].leave_open(identities, open_ones, self._options.shown)
             slices = list(chain.from_iterable(first.cut.values()))
             for chunk in slices:
                 reports[names[chunk.table]].chunks += 1
@@ -451,9 +438,9 @@ class DiffUnit:
         first: Found,
         planned: Sequence[PlannedTable],
         stop: threading.Event,
-    ) -> tuple[Suspects[Chunk, Difference], _Open]:
+    ) -> tuple[Suspects[Chunk, Difference], OpenRows]:
         """What stays different, or is not decided; what changed or was cut meanwhile is added to the first."""
-        suspects, open_ones = Suspects(first.different), _Open()
+        suspects, open_ones = Suspects(first.different), OpenRows()
         if not suspects.open:
             return suspects, open_ones
         if not self._options.follows or planner.snapshots.past:
@@ -481,15 +468,6 @@ class DiffUnit:
                     left = later
         open_ones.lag = progress.lag
         return suspects, open_ones
-
-    def _leave_open(self, report: TableReport, identities: Sequence[str], open_ones: _Open) -> None:
-        if open_ones.lag is None:
-            report.unsettled += len(identities)
-            return
-        report.undecided += len(identities)
-        report.undecided_why = str(open_ones.lag)
-        keys = [open_ones.keys[identity] for identity in identities if identity in open_ones.keys]
-        report.undecided_keys += keys[: self._options.shown - len(report.undecided_keys)]
 
     def _tell(self, report: TableReport, differences: Sequence[Difference]) -> None:
         unique = {each.identity: each for each in differences}
