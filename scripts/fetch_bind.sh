@@ -21,21 +21,13 @@ work=$(mktemp -d "$cache/bind.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/debs" "$work/bind" "$work/bind/bin"
 
-# Fails where the package lists are missing or older than the archive.
-download() {
-    lacking=$(apt-get -qq --no-install-recommends --simulate install bind9 bind9-dnsutils | awk '$1 == "Inst" {print $2}')
-    # shellcheck disable=SC2086 # a list of package names
-    (cd "$work/debs" && apt-get -qq --option APT::Sandbox::User= download bind9 bind9-dnsutils $lacking)
+wanted() {
+    echo bind9 bind9-dnsutils
+    apt-get -qq --no-install-recommends --simulate install bind9 bind9-dnsutils | awk '$1 == "Inst" {print $2}'
 }
-if ! download 2>/dev/null; then
-    if [ "$(id -u)" -ne 0 ]; then
-        say "apt finds no package bind9 and this is not root; run: apt-get update"
-        exit 1
-    fi
-    say "reading the package lists"
-    apt-get -qq update
-    download
-fi
+# shellcheck source=scripts/debian_packages.sh
+. "$(dirname "$0")/debian_packages.sh"
+debian_packages "$work/debs"
 
 for each in "$work"/debs/*.deb; do dpkg -x "$each" "$work/bind/tree"; done
 libraries=$(cd "$work/bind" && find tree/usr/lib -name '*.so*' -printf '$here/%h\n' | sort -u | paste -s -d :)

@@ -29,17 +29,10 @@ work=$(mktemp -d "$cache/$name.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/debs" "$work/tree" "$work/place"
 
-# Fails where the package lists are missing or older than the archive.
-download() { (cd "$work/debs" && apt-get -qq --option APT::Sandbox::User= download "$package"); }
-if ! download 2>/dev/null; then
-    if [ "$(id -u)" -ne 0 ]; then
-        say "apt finds no package $package and this is not root; run: apt-get update"
-        exit 1
-    fi
-    say "reading the package lists"
-    apt-get -qq update
-    download
-fi
+wanted() { echo "$package"; }
+# shellcheck source=scripts/debian_packages.sh
+. "$(dirname "$0")/debian_packages.sh"
+debian_packages "$work/debs"
 
 dpkg -x "$work"/debs/*.deb "$work/tree"
 for each; do mv "$work/tree/usr/bin/$each" "$work/place"; done

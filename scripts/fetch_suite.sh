@@ -23,7 +23,9 @@ work=$(mktemp -d "$cache/$name.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tree"
 
-download() { (cd "$work" && apt-get -qq -o APT::Sandbox::User= download "$package"); }
+wanted() { echo "$package"; }
+# shellcheck source=scripts/debian_packages.sh
+. "$(dirname "$0")/debian_packages.sh"
 
 if [ $# -gt 3 ]; then
     # shellcheck source=scripts/debian_suite.sh
@@ -31,14 +33,7 @@ if [ $# -gt 3 ]; then
     debian_suite "$work" "$4"
 fi
 say "downloading $package for $name"
-if ! download 2>"$work/why"; then
-    if [ "$(id -u)" -ne 0 ]; then
-        say "apt does not know the package; run apt-get update as root first: $(cat "$work/why")"
-        exit 1
-    fi
-    apt-get -qq update
-    download
-fi
+debian_packages "$work"
 dpkg-deb --fsys-tarfile "$work"/*.deb | tar -x -C "$work/tree" --wildcards "$pattern"
 chmod 755 "$work/tree"
 mv -T "$work/tree" "$tree" 2>/dev/null || [ -d "$tree" ] # another installation may have been faster
