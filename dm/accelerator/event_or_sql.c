@@ -8,6 +8,7 @@
 typedef struct {
     PyObject *plan;
     PyObject *order_key; /* NULL: there is none */
+    PyObject *cut; /* how images before are cut; NULL: they are not */
     int keyed, scans;
     Py_ssize_t open[4][2]; /* the last event of a kind, with foreign keys and without */
 } EventPlan;
@@ -80,6 +81,15 @@ static Outcome plan_read(EventPlan *known, PyObject *plan)
         goto done;
     if (known->order_key == Py_None)
         Py_CLEAR(known->order_key);
+    known->cut = PyObject_GetAttrString(form, "cut");
+    if (known->cut == NULL || (known->cut != Py_None && !PyBytes_CheckExact(known->cut))) {
+        done = known->cut == NULL ? FAILED : DECLINED;
+        Py_CLEAR(known->cut);
+        Py_CLEAR(known->order_key);
+        goto done;
+    }
+    if (known->cut == Py_None)
+        Py_CLEAR(known->cut);
     known->plan = Py_NewRef(plan);
     for (size_t kind = 0; kind < 4; kind++)
         known->open[kind][0] = known->open[kind][1] = -1;
@@ -130,6 +140,19 @@ static Outcome raw_of(const Item *item, Py_ssize_t row, Py_ssize_t place, PyObje
     return TAKEN;
 }
 
+/* From here on the image before has the columns alone by which the server finds the row. */
+static Outcome before_cut(Item *item)
+{
+    PyObject *whole = item->before, *made = NULL;
+    Outcome done = image_cut(item->known->cut, whole, &made);
+    if (done != TAKEN)
+        return done;
+    item->size -= (size_t)(PyBytes_GET_SIZE(whole) - PyBytes_GET_SIZE(made));
+    item->before = made;
+    Py_DECREF(whole);
+    return TAKEN;
+}
+
 static Outcome item_read(Batch *self, PyObject *object, Item *item)
 {
     const Places *places = &self->places;
@@ -154,6 +177,8 @@ static Outcome item_read(Batch *self, PyObject *object, Item *item)
     if (item->size > self->room)
         return DECLINED;
     Outcome done = plan_of(self, item->plan, &item->known);
+    if (done == TAKEN && item->known->cut != NULL && item->before != NULL)
+        done = before_cut(item);
     if (done != TAKEN)
         return done;
     item->keys = keys == Py_None ? PyObject_CallOneArg(self->keys_of, object) : Py_NewRef(keys);
@@ -303,6 +328,7 @@ PyObject *native_event_groups(PyObject *module, PyObject *const *args, Py_ssize_
     for (Py_ssize_t at = 0; at < self.plan_count; at++) {
         Py_XDECREF(self.plans[at].plan);
         Py_XDECREF(self.plans[at].order_key);
+        Py_XDECREF(self.plans[at].cut);
     }
     PyMem_Free(self.groups);
     PyMem_Free(self.plans);

@@ -61,6 +61,7 @@ static PyMethodDef methods[] = {
     {"binlog_statement", native_binlog_statement, METH_O, "Bytes as the text of a BINLOG statement."},
     {"compacted", (PyCFunction)(void (*)(void))native_compacted, METH_FASTCALL, "Changes, those of one row merged."},
     {"cut", (PyCFunction)(void (*)(void))native_cut, METH_FASTCALL, "A run of usual events out of packets."},
+    {"cut_image", (PyCFunction)(void (*)(void))native_cut_image, METH_FASTCALL, "A row image of some of its columns, or None."},
     {"decode", (PyCFunction)(void (*)(void))native_decode, METH_FASTCALL, "The row changes between two places, or None."},
     {"decode_rows", (PyCFunction)(void (*)(void))native_decode_rows, METH_FASTCALL, "The row changes of an event, or None."},
     {"event_groups", (PyCFunction)(void (*)(void))native_event_groups, METH_FASTCALL, "Changes by the events they share."},

@@ -75,6 +75,9 @@ int utf8_proven(const uint8_t *bytes, size_t size, int longest, uint64_t most);
 char *digits_of(char *to, uint64_t number);
 char *digits_padded(char *to, uint64_t number, int width);
 
+/* A row image, cut as `dm.mysql.binlog.image_cut` has packed it, both bytes; declines what is no such image. */
+Outcome image_cut(PyObject *cut, PyObject *image, PyObject **made);
+
 /* What the ordinary workload is expected not to meet: how often each loop has left something to Python. */
 #define LOOPS(L) L(rows) L(rows_event) L(json) L(literals) L(changes) L(compacted) L(grouped) L(transactions)
 #define AS_LOOP(name) DECLINED_##name,
@@ -125,6 +128,7 @@ const uint8_t *event_in(PyObject *object, Py_ssize_t at, size_t *size);
 PyObject *native_compacted(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_tally(PyObject *module, PyObject *changes);
 PyObject *native_grouped(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_cut_image(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_decode(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_proven_rows(PyObject *self, PyObject *const *args, Py_ssize_t count);

@@ -143,6 +143,10 @@ class Native(Protocol):
         """The statement that has a server execute the events."""
         ...
 
+    def cut_image(self, cut: bytes, image: bytes, /) -> bytes | None:
+        """The image of some of its columns; None where Python has to look."""
+        ...
+
     def proven_rows(self, layouts: dict[bytes, Any], rows: tuple[Any, ...], /) -> list[Any] | None:
         """The row changes of an event with their bytes; None where one is not proven, or a layout is missing."""
         ...

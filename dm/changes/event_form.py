@@ -16,8 +16,10 @@ changed.
 
 And it looks at the columns of each such table (`TableLook`). An event has no names: a server puts values where columns
 stand, and drops those for which it has no column. Where somebody has altered the table by hand, values would be lost
-without an error, or get into other columns. The question locks the table's structure until the transaction's end, as
-the events do, so what it sees holds for them.
+without an error, or get into other columns. Where images before have the columns of a key alone (`dm.changes.
+before_images`), the answer also says whether it is still the table's primary key: by another one the server would find
+other rows. The question locks the table's structure until the transaction's end, as the events do, so what it sees
+holds for them.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from typing import Any, Final
 
 from dm.changes.keys import Key
 from dm.ident import Ident, TableName
+from dm.mysql.binlog.image_cut import cut_image
 from dm.mysql.binlog.image_proof import ProofStep
 from dm.mysql.binlog.row_events import RowEvents, RowsKind
 from dm.mysql.binlog.value import Row
@@ -55,10 +58,11 @@ class TableLook:
 
     sql: bytes
     names: tuple[str, ...]  # in lower case
+    key: frozenset[str] = frozenset()  # of the primary key's columns, likewise; none: it may be any
 
     @classmethod
-    def of(cls, table: TableName, columns: Sequence[Column]) -> TableLook:
-        """The question for a table of these columns, as they stand there."""
+    def of(cls, table: TableName, columns: Sequence[Column], found_by: Sequence[int] = ()) -> TableLook:
+        """The question for a table of these columns, as they stand there; `found_by`: those that find its rows."""
         there = [column for column in columns if not column.name.startswith("!hidden!")]
         hidden = [column.name for column in there if column.invisible]
         every = ", ".join([*(Ident(name).sql for name in hidden), f"{Ident(table.table).sql}.*"])
@@ -66,7 +70,8 @@ class TableLook:
         # that the events take, so nothing comes between the two.
         sql = LOOK + f"{every} FROM {table.sql} WHERE FALSE FOR UPDATE".encode()
         shown = (column.name for column in there if not column.invisible)
-        return cls(sql, tuple(name.lower() for name in (*hidden, *shown)))
+        key = frozenset(columns[at].name.lower() for at in found_by)
+        return cls(sql, tuple(name.lower() for name in (*hidden, *shown)), key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,7 @@ class Applying:
     guard: bytes  # asks whether the server does as it did when the session began
     look: TableLook
     scans: bool  # it reads the table for each row that it searches
+    cut: bytes | None = None  # how images before are cut to what it needs of them; None: they are not
 
 
 class EventForm:
@@ -103,6 +109,8 @@ class EventForm:
         """Asks whether the target's table still has the columns that the events have."""
         self.scans = applying.scans
         """Whether the server reads the table for each row that it searches."""
+        self.cut = applying.cut
+        """How images before are cut; None: they go whole."""
         self.keyed = order.keyed
         self.order_key = order.key
         """What all changes of the target table share, where they keep their order."""
@@ -118,6 +126,12 @@ class EventForm:
         self.refused = why
         if self.proving is not None:
             self.proving.clear()
+
+    def images(self, raw_before: bytes | None, raw_after: bytes | None) -> tuple[bytes, ...]:
+        """What an event has of a change."""
+        if raw_before is not None and self.cut is not None:
+            raw_before = cut_image(self.cut, raw_before)
+        return tuple([raw for raw in (raw_before, raw_after) if raw is not None])
 
     def pieces(self, kind: RowsKind, images: Sequence[bytes], *, unchecked: bool) -> list[bytes]:
         """The events of these images, an update's before and after by turns, in pieces."""

@@ -47,13 +47,11 @@ class EventGroup:
     size: int = 0
     made: set[bytes] = field(default_factory=set)  # of a table without a key: the rows that the event makes
 
-    def add(self, change: RowChange) -> None:
-        """Put the change after the others."""
+    def add(self, change: RowChange, images: Sequence[bytes]) -> None:
+        """Put the change with its images after the others."""
         self.changes.append(change)
-        for raw in (change.raw_before, change.raw_after):
-            if raw is not None:
-                self.images.append(raw)
-                self.size += len(raw)
+        self.images += images
+        self.size += _bytes(images)
         if not self.form.keyed and change.raw_after is not None:
             self.made.add(change.raw_after)
 
@@ -199,6 +197,15 @@ def _size(change: RowChange) -> int:
     return len(change.raw_before or b"") + len(change.raw_after or b"")
 
 
+def _images(change: RowChange) -> tuple[bytes, ...]:
+    assert change.plan.events is not None
+    return change.plan.events.images(change.raw_before, change.raw_after)
+
+
+def _bytes(images: Sequence[bytes]) -> int:
+    return sum(map(len, images))
+
+
 def _join(done: list[Arranged], change: RowChange, room: int) -> None:
     """Into the last event if it is one of the same, else into a new one."""
     last = done[-1] if done else None
@@ -207,10 +214,11 @@ def _join(done: list[Arranged], change: RowChange, room: int) -> None:
         change.kind,
         change.unchecked,
     )
-    if not (like and isinstance(last, EventGroup) and last.takes(change, _size(change), room)):
+    images = _images(change)
+    if not (like and isinstance(last, EventGroup) and last.takes(change, _bytes(images), room)):
         last = _group(change)
         done.append(last)
-    last.add(change)
+    last.add(change, images)
 
 
 class _Events:
@@ -235,10 +243,11 @@ class _Events:
             after = at if at > after else after
         signature = (id(plan), change.kind, change.unchecked)
         at = self._open.get(signature, -1)
-        if at < after or at < 0 or not self.groups[at].takes(change, _size(change), self._room):
+        images = _images(change)
+        if at < after or at < 0 or not self.groups[at].takes(change, _bytes(images), self._room):
             self.groups.append(_group(change))
             at = self._open[signature] = len(self.groups) - 1
-        self.groups[at].add(change)
+        self.groups[at].add(change, images)
         for key in keys:
             last[key] = at
 
@@ -257,7 +266,8 @@ def _statements(done: Sequence[Arranged], room: int) -> list[ApplyStatement]:
                 first = {id(each.form): each for each in reversed(done) if isinstance(each, EventGroup)}
                 for each in first.values():
                     look = each.form.look
-                    result.append(ApplyStatement(look.sql, Expected(columns=look.names), tuple(each.changes)))
+                    expected = Expected(columns=look.names, key=look.key)
+                    result.append(ApplyStatement(look.sql, expected, tuple(each.changes)))
                 result.append(ApplyStatement(waiting[0].form.guard, Expected(affected=1), tuple(waiting[0].changes)))
                 guarded = True
             result.append(_statement(waiting))

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dm.changes.before_images import found_by
 from dm.changes.event_form import Applying, EventForm, Order, TableLook, events_allowed
 from dm.changes.keys import table_key
 from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.row_keys import TargetTable
 from dm.mysql.binlog.charset import same_charset
 from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.image_cut import packed_cut
 from dm.mysql.binlog.image_proof import ProofStep, proof_of
 from dm.mysql.binlog.row_events import RowEvents, Rows
 from dm.mysql.binlog.table_map import TableMap, mismatch
@@ -227,8 +229,10 @@ def event_form(pair: RoutedTable, decoder: RowDecoder) -> EventForm:
     keys = plan.key_columns | {part.at for function in plan.key_functions for part in function.parts or ()}
     proofs = _proofs(pair, frozenset(keys))
     alone = plan.keyed and plan.unique_indexes == 1 and not plan.identity
+    there = wire_columns(pair.target.schema, pair.options.flavor)
+    key = found_by(pair.target.schema, there) if plan.keyed else ()
     return EventForm(
-        RowEvents(pair.table_map, plan.target),
+        RowEvents(pair.table_map, plan.target, key),
         proofs,
         decoder.prove(proofs),
         image_reader(pair),
@@ -236,8 +240,9 @@ def event_form(pair: RoutedTable, decoder: RowDecoder) -> EventForm:
         Applying(
             pair.options.foreign_key_checks,
             events_allowed(pair.options.flavor, pair.options.version),
-            TableLook.of(plan.target, wire_columns(pair.target.schema, pair.options.flavor)),
+            TableLook.of(plan.target, there, key),
             scans=not (pair.options.dialect.scans_once_for_events or plan.keyed),
+            cut=packed_cut(pair.table_map, pair.wire, key) if key else None,
         ),
     )
 

@@ -48,6 +48,7 @@ class Expected:
     matched: int | None = None
     warnings: int | None = None
     columns: tuple[str, ...] = ()  # names, without case, of the first columns of its answer
+    key: frozenset[str] = frozenset()  # names, likewise, of those that are of their table's primary key; none: any
 
 
 ANY: Final = Expected()

@@ -221,6 +221,8 @@ def _expect(statement: ApplyStatement, outcome: StatementResult) -> None:
     wanted = expected.columns
     if wanted and wanted != tuple(name.lower() for name in outcome.columns[: len(wanted)]):
         raise Unexpected(statement, "the target's table has other columns than when it was looked at")
+    if expected.key and expected.key != outcome.key:
+        raise Unexpected(statement, "the target's table has another primary key than when it was looked at")
 
 
 def warned(statement: ApplyStatement, outcome: StatementResult) -> bool:

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pymysql.constants import FLAG
+
 from dm.mysql.sql.literal import quoted
 
 _NUMBER: Final = re.compile(rb"\d+")
@@ -30,6 +32,7 @@ class StatementResult:
     told: int | None  # rows an UPDATE found, or that an INSERT of several has; None where the server says nothing
     warnings: int
     columns: tuple[str, ...] = ()  # names of those that an answer of rows has
+    key: frozenset[str] = frozenset()  # of these, in lower case, those that are of their table's primary key
 
     @property
     def matched(self) -> int:
@@ -59,8 +62,11 @@ def outcome(result: Any) -> StatementResult:
         number = _NUMBER.search(text, int(text[0] == len(text) - 1))
         if number is not None:
             told = int(number[0])
-    columns = tuple(str(column[0]) for column in result.description or ())
-    return StatementResult(affected, told, int(result.warning_count or 0), columns)
+    if not result.description:
+        return StatementResult(affected, told, int(result.warning_count or 0))
+    columns = tuple(str(column[0]) for column in result.description)
+    key = frozenset(str(field.name).lower() for field in result.fields if field.flags & FLAG.PRI_KEY)
+    return StatementResult(affected, told, int(result.warning_count or 0), columns, key)
 
 
 def data_outcome(answer: Any) -> DataOutcome | None:

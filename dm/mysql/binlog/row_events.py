@@ -15,7 +15,8 @@ of the target's own version, whatever the source's is.
   no checksum: they come from this process over a session of their own, and are gone afterwards.
 - A table map is cut down to what rows are read by: names (the target's), types, their metadata, and which columns take
   NULL. What else a source says of a table (signs, character sets, names of columns) no server asks for here.
-- A rows event holds all columns. MySQL has it in version 2 of the format, MariaDB in version 1, as each writes it.
+- A rows event holds all columns, but for a before image that is cut (`dm.mysql.binlog.image_cut`). MySQL has it in
+  version 2 of the format, MariaDB in version 1, as each writes it.
 
 Layouts: MySQL source, libs/mysql/binlog/event (Format_description_event, Table_map_event, Rows_event); MariaDB source,
 sql/log_event.h.
@@ -203,21 +204,23 @@ def format_description(version_text: str) -> bytes:
 class RowEvents:
     """Makes the events of one table's rows under the table's name at the target."""
 
-    def __init__(self, table_map: TableMap, target: TableName) -> None:
+    def __init__(self, table_map: TableMap, target: TableName, found_by: Sequence[int] = ()) -> None:
+        """`found_by`: the places of the columns that images before have; none: they have all."""
         extra = dialect(table_map.flavor).rows_have_extra_data
         self._codes = _ROWS if extra else _ROWS_V1
         count = len(table_map.columns)
         named = _named(table_map, target)
         self._table_map = _header(EventType.TABLE_MAP, len(named)) + named
         self._count = _packed(count)
-        self._bitmap = ((1 << count) - 1).to_bytes((count + 7) // 8, "little")
+        after = ((1 << count) - 1).to_bytes((count + 7) // 8, "little")
+        before = sum(1 << at for at in found_by).to_bytes((count + 7) // 8, "little") if found_by else after
+        self._bitmaps: dict[RowsKind, bytes] = {"insert": after, "update": before + after, "delete": before}
         self._extra = _NO_EXTRA_DATA if extra else b""
 
     def pieces(self, kind: RowsKind, images: Sequence[bytes], *, foreign_keys: bool) -> list[bytes]:
         """The table map and the rows event of these images, an update's before and after by turns, in order."""
         flags = STMT_END_F | (0 if foreign_keys else NO_FOREIGN_KEY_CHECKS_F)
-        bitmaps = self._bitmap * 2 if kind == "update" else self._bitmap
-        body = _TABLE_ID + struct.pack("<H", flags) + self._extra + self._count + bitmaps
+        body = _TABLE_ID + struct.pack("<H", flags) + self._extra + self._count + self._bitmaps[kind]
         header = _header(self._codes[kind], len(body) + sum(map(len, images)))
         return [self._table_map, header, body, *images]
 

@@ -79,6 +79,14 @@ def fuzz_json(native: ModuleType, chance: random.Random) -> None:
     native.json_text(damaged(chance, stored(document(chance), chance.random() < 0.3)))
 
 
+def fuzz_cuts(native: ModuleType, chance: random.Random) -> None:
+    """Any bytes as an image, by sizes that are mostly some."""
+    columns = [struct.pack("<HBB", chance.choice((0, 1, 4, 9)), chance.choice((0, 0, 1, 2, 4)), chance.randrange(2))
+               for _ in range(chance.randrange(9))]  # fmt: skip
+    cut = struct.pack("<H", chance.randrange(20)) + b"".join(columns)
+    native.cut_image(damaged(chance, cut) if chance.random() < 0.3 else cut, chance.randbytes(chance.randrange(40)))
+
+
 def fuzz_frames(native: ModuleType, chance: random.Random) -> None:
     """Damaged pieces of a file."""
     events = placed([event for number in range(3) for event in transaction(number + 1, chance.randrange(200))])
@@ -166,6 +174,7 @@ def main() -> None:
         placing_at_random.agree_on_runs(native, chance)
         placing_at_random.give_nonsense(native, chance)
         fuzz_json(native, chance)
+        fuzz_cuts(native, chance)
         fuzz_packets(native, chance)
         fuzz_frames(native, chance)
         fuzz_text_rows(chance)

@@ -52,7 +52,7 @@ def pair_of(
 ) -> RoutedTable:
     """A source table and its target, of these columns both unless the source's are given."""
     wire = tuple(columns if source is None else source)
-    schema = TableSchema(TableName("d", table), tuple(columns), tuple(indexes))
+    schema = TableSchema(TableName("d", table), tuple(columns), tuple(indexes), engine="InnoDB")
     there = TargetTable(schema) if target is None else replace(target, schema=schema)
     plan = build_plan(TableSchema(TableName("s", "t"), wire), wire, there, options)
     return RoutedTable(table_map_of(wire), wire, there, plan, options)

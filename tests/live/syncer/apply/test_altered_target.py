@@ -8,6 +8,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, subtask_for
+from tests.testbed.twins import forms
 
 pytestmark = pytest.mark.live
 
@@ -87,4 +88,32 @@ def test_row_events_put_no_value_into_another_column_and_lose_none(
         sync.wait_synced()
         row = target.query(f"SELECT id, a, `größe`, c FROM {name}.t WHERE id = 2")
         assert row == ((2, 20, 200, 2000),)
+    sync.stop()
+
+
+@pytest.mark.ci_flavor("mariadb")
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        ("a", "another primary key"),  # it finds the row whose `a` is 0, and removes it
+        ("id, a", "1032"),  # it finds none
+    ],
+)
+def test_row_events_find_no_other_row_by_another_key(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, key: str, why: str
+) -> None:
+    """Somebody gives the table another primary key by hand: images before have the old one's columns alone."""
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, a INT NOT NULL, b INT)")
+    sync = RunningSync(subtask_for(upstream, target, name, task=name), None)
+    sync.wait_synced()
+    upstream.execute(f"INSERT INTO {name}.t VALUES (1, 0, 1), (2, 1, 2), (3, 2, 3)")
+    sync.wait_synced()
+    target.execute(f"ALTER TABLE {name}.t DROP PRIMARY KEY, ADD PRIMARY KEY ({key})")
+    upstream.execute(f"DELETE FROM {name}.t WHERE id = 3")
+    status = sync.wait_synced()
+    assert target.query(f"SELECT id, a, b FROM {name}.t ORDER BY id") == ((1, 0, 1), (2, 1, 2))
+    form, reason = forms(status)["t"]
+    assert (form, why in str(reason)) == ("sql", True), reason
     sync.stop()
