@@ -92,15 +92,9 @@ def test_row_events_put_no_value_into_another_column_and_lose_none(
 
 
 @pytest.mark.ci_flavor("mariadb")
-@pytest.mark.parametrize(
-    ("key", "why"),
-    [
-        ("a", "another primary key"),  # it finds the row whose `a` is 0, and removes it
-        ("id, a", "1032"),  # it finds none
-    ],
-)
+@pytest.mark.parametrize("key", ["a", "id, a"])
 def test_row_events_find_no_other_row_by_another_key(
-    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, key: str, why: str
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, key: str
 ) -> None:
     """Somebody gives the table another primary key by hand: images before have the old one's columns alone."""
     name = schema(upstream, target)
@@ -115,5 +109,7 @@ def test_row_events_find_no_other_row_by_another_key(
     status = sync.wait_synced()
     assert target.query(f"SELECT id, a, b FROM {name}.t ORDER BY id") == ((1, 0, 1), (2, 1, 2))
     form, reason = forms(status)["t"]
+    # By the first key either server removes the row whose `a` is 0; by the second MySQL finds the right one.
+    why = "1032" if (target.flavor, key) == ("mariadb", "id, a") else "another primary key"
     assert (form, why in str(reason)) == ("sql", True), reason
     sync.stop()
