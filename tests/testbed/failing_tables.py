@@ -240,6 +240,8 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "target-limit": f"{_SYNCER}/tidb/test_tidb_limits.py",
     # Settings of the task, or of the servers, that the others would have too: safe mode, rows as SQL, time zones.
     "own-key-met": f"{_SYNCER}/apply/test_own_keys.py",
+    "time-zone-unknown": f"{_UNIT}/changes/test_local_time.py",
+    "expression-zone-unknown": f"{_UNIT}/changes/test_local_time.py",
     "computed-key-differs": f"{_SYNCER}/apply/test_computing.py",
     "json-value-inexpressible": f"{_SYNCER}/ddl/test_session_forms.py",
     "partial-row-image": f"{_SYNCER}/ddl/test_session_forms.py",
@@ -257,14 +259,12 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     "ddl-charset-unclear": f"{_SYNCER}/ddl/test_server_written.py",
     # No server writes it: damage, a type or text of another version, a defect of dm.
     "row-layout-mismatch": "tests/live/binlog/test_events.py",
+    "value-changed": f"{_UNIT}/downstream/test_warnings.py",
+    "row-corrupt": f"{_UNIT}/mysql/binlog/test_row_events.py",
+    "ddl-splice-mismatch": f"{_UNIT}/mysql/sql/test_split.py",
     "ddl-defect": f"{_UNIT}/syncer/ddl/test_barrier.py",
     "column-type-unknown": f"{_UNIT}/mysql/types/test_vector.py",
     "structure-not-understood": f"{_UNIT}/mysql/schema/test_parse.py",
     "online-ddl-different": f"{_UNIT}/syncer/ddl/test_online_ddl.py",
 }
 """Kinds that the causes do not produce, and the test in which each is raised."""
-
-NOWHERE: Final = frozenset(
-    {"value-changed", "row-corrupt", "ddl-splice-mismatch", "time-zone-unknown", "expression-zone-unknown"}
-)
-"""Safeguards that no test reaches by their names: that they let their table leave is in what all kinds share."""

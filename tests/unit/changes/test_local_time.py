@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.changes.computing import SESSION_TIME, LocalTime
+from dm.changes.computing import PLAIN, SESSION_TIME, Computing, LocalTime
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_keys import TargetTable
 from dm.changes.statement import insert_row, update_row
@@ -78,3 +78,21 @@ def test_statements_name_them() -> None:
     )
     plain = build_plan(source, (ID,), TargetTable(table), PlanOptions("mysql"))
     assert insert_row(plain, (1,)) == b"INSERT INTO `shop`.`t` (`id`) VALUES (1)"
+
+
+def test_a_zone_that_the_target_does_not_know_fills_no_column() -> None:
+    nowhere = LocalTime("'Mars/Olympus'", "Mars/Olympus")
+    made = target(Column("made", "datetime", default="CURRENT_TIMESTAMP"))
+    with pytest.raises(DMError) as refused:
+        nowhere.own_columns(made, {"id"})
+    assert (refused.value.name, refused.value.details["zone"]) == ("time-zone-unknown", "Mars/Olympus")
+    assert nowhere.own_columns(made, {"id", "made"}) == ()
+
+
+def test_a_zone_without_a_name_at_the_target_computes_nothing() -> None:
+    nowhere = Computing(unknown="Mars/Olympus")
+    hour = Column("h", "int", generated="stored", expression="hour(`ts`)")
+    with pytest.raises(DMError) as refused:
+        nowhere.settings(target(Column("ts", "timestamp"), hour))
+    assert (refused.value.name, refused.value.details["table"]) == ("expression-zone-unknown", NAME)
+    assert nowhere.settings(target(Column("ts", "timestamp"))) == PLAIN

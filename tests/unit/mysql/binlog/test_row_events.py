@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.event import RawEvent
 from dm.mysql.binlog.frame import frames
@@ -75,3 +76,16 @@ def test_nothing_that_a_source_says_beside_types_goes_on() -> None:
         assert isinstance(routed, TableMapEvent)
         assert routed.table_map.names is None
         assert routed.table_map.optional.unsigned is None
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_rows_that_end_inside_of_an_image_are_damaged(flavor: Flavor) -> None:
+    refused = 0
+    for table_map, rows in whole_rows(flavor):
+        if table_map.table not in TABLES:
+            continue
+        with pytest.raises(DMError) as error:
+            decoded(table_map, TABLES[table_map.table], rows._replace(end=rows.end - 1))
+        assert error.value.name == "row-corrupt"
+        refused += 1
+    assert refused

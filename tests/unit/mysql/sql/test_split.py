@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,9 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.operation import AddColumn, ColumnPlace, ModifyColumn
-from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.piece import Piece, splice
 from dm.mysql.sql.split import separate, split
+from dm.mysql.sql.token import tokenize
 
 _CONTEXT = SourceContext("mysql", 90704, "d")
 _MARIADB = SourceContext("mariadb", 101119, "d")
@@ -293,3 +295,21 @@ def test_modes_that_give_types_another_meaning_pause() -> None:
         split("CREATE TABLE t (a DATE)", oracle)
     assert len(split("DROP TABLE t", oracle)) == 1
     assert len(split("CREATE TABLE t (a DATE)", SourceContext.of_sql_mode("mysql", 50744, "d", 512))) == 1
+
+
+@pytest.mark.parametrize(("old", "new", "why"), [("x", "y", "reads differently"), ("`u`", "`w`", "other tables")])
+def test_a_text_that_says_anything_else_than_other_names_is_refused(
+    monkeypatch: pytest.MonkeyPatch, old: str, new: str, why: str
+) -> None:
+    """What makes the text has never failed so; what is checked here is that nothing of it would be executed."""
+
+    def otherwise(*arguments: Any) -> tuple[str, list[str]]:
+        text, meanings = splice(*arguments)
+        text = text.replace(old, new)
+        return text, meanings if why == "reads differently" else [token.meaning for token in tokenize(text, _CONTEXT)]
+
+    piece = Piece.of("ALTER TABLE t ADD x INT", _CONTEXT)
+    monkeypatch.setattr("dm.mysql.sql.piece.splice", otherwise)
+    with pytest.raises(DMError, match=why) as refused:
+        piece.routed(lambda name: TableName("e", "u"))
+    assert refused.value.name == "ddl-splice-mismatch"
