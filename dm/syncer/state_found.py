@@ -26,7 +26,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.event import RawEvent, SourceEvent, SourceRun
 from dm.mysql.binlog.header import EventType
-from dm.mysql.binlog.reader import EventParser, Query, TransactionPayload
+from dm.mysql.binlog.reader import EventParser, GtidEvent, Query, TransactionPayload
 from dm.mysql.schema.tracker import SchemaTracker
 from dm.mysql.sql.rows_before import effect_of
 from dm.position import Position
@@ -49,6 +49,7 @@ _LOOK_SECONDS: Final = 5.0  # that a relay may be behind it
 _READ: Final = frozenset(
     {EventType.FORMAT_DESCRIPTION, EventType.TRANSACTION_PAYLOAD, EventType.QUERY, EventType.MARIADB_QUERY_COMPRESSED}
 )
+_BEGINNING: Final = frozenset({EventType.GTID, EventType.GTID_TAGGED, EventType.ANONYMOUS_GTID, EventType.MARIADB_GTID})
 _OF_TRANSACTIONS: Final = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "XA ", "START TRANSACTION")
 
 
@@ -202,13 +203,17 @@ class FirstCheckpoint:
         return tables if self._unaltered(start, end, server) else {}
 
     def _unaltered(self, start: Position, end: Position, server: SourceServer) -> bool:
-        """Whether no statement between two places is about a wanted table, as far as a short look tells."""
+        """Whether no statement between two places is about a wanted table, as far as a short look tells.
+
+        From a start that is only a GTID set a relay is read from a file's beginning: what the set has is before it.
+        """
         if start.reaches(end):
             return True
         if (start.server_uuid, start.file) == (end.server_uuid, end.file) and end.offset - start.offset > _LOOKED_AT:
             return False
         room, clock = self.subtask.syncer.reading_quota, self.resources.clock
         parser, left, until = EventParser(largest_unpacked=room), _LOOKED_AT, clock.monotonic() + _LOOK_SECONDS
+        before = False
         for found in server.event_source().runs(start, self.stop):
             if found is None:
                 if clock.monotonic() > until:  # the relay has not got so far
@@ -216,9 +221,13 @@ class FirstCheckpoint:
                 continue
             reached = Position(found.server_uuid, found.file, found.end_offset).reaches(end)
             for raw in _before(end, found) if reached else _raws(found):
-                left -= len(raw.data)
+                if raw.header.type in _BEGINNING and not start.file:
+                    before = _is_in(start, parser.parse(raw))
+                left -= 0 if before else len(raw.data)
                 if left < 0:
                     return False
+                if before and raw.header.type != EventType.FORMAT_DESCRIPTION:
+                    continue
                 if raw.header.type in _READ and any(self._alters(each, server) for each in _queries(parser, raw, room)):
                     return False
             if reached:
@@ -244,6 +253,10 @@ def _before(end: Position, found: SourceEvent | SourceRun) -> Iterator[RawEvent]
         if Position(event.server_uuid, event.file, event.end_offset - len(event.raw.data)).reaches(end):
             return
         yield event.raw
+
+
+def _is_in(start: Position, event: object) -> bool:
+    return isinstance(event, GtidEvent) and event.gtid is not None and event.gtid in start.gtid_set
 
 
 def _queries(parser: EventParser, raw: RawEvent, room: int) -> Iterator[Query]:

@@ -32,6 +32,7 @@ from dm.mysql.binlog.reader import (
     FoundTransaction,
     GtidEvent,
     GtidList,
+    Heartbeat,
     MariadbBinlogCheckpoint,
     PreviousGtids,
     Query,
@@ -207,7 +208,7 @@ class TransactionAssembler:
         elif isinstance(event, PreviousGtids | GtidList):
             self._file_start(event.gtid_set, at)
             return self._between(at, timestamp)
-        elif isinstance(event, MariadbBinlogCheckpoint):
+        elif isinstance(event, MariadbBinlogCheckpoint | Heartbeat):
             return self._between(at, timestamp)
         elif isinstance(event, FormatDescription):
             new = self._births.seen(FileBirth(at.server_uuid, at.file, timestamp))

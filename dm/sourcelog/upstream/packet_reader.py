@@ -245,6 +245,15 @@ class StreamPosition:
         self.offset = counted + self.hole
         return True
 
+    def pass_over(self, heartbeat: bytes) -> bool:
+        """Move to the place of a heartbeat in this file, if that is further: what precedes it is not sent."""
+        stop = len(heartbeat) - (CHECKSUM_SIZE if has_checksum(heartbeat) else 0)
+        end = HEADER.unpack_from(heartbeat)[4]
+        if heartbeat[HEADER_SIZE:stop] != self.file.encode() or end <= self.offset:
+            return False
+        self.offset = end
+        return True
+
     def _ends_at_wrap(self, kind: int, size: int) -> bool:
         """Whether log_pos is 0 because the event ends at a multiple of 4 GiB."""
         return kind != EventType.FORMAT_DESCRIPTION and not (self.offset + size) & 0xFFFFFFFF

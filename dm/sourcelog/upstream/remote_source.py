@@ -9,10 +9,9 @@ full. Otherwise the reader gets an error and has to start again from its own che
 The same holds for the two addresses of a source with a standby. They are two servers, and a switch between them is a
 new start. Every event's checksum is verified before the event is delivered.
 
-A start that is only a GTID set becomes the beginning of the file in which the server would begin. What the set has of
-that file comes along, and readers leave it out by its GTIDs. A dump by the set leaves it out without a word of its
-place, so at a source that rests nobody could tell that the end is reached. Where a MariaDB's numbers have no order,
-only its own dump by the set knows what to leave out.
+A start that is only a GTID set is a dump by that set: the server passes over what the set has, and a heartbeat tells
+how far it has passed before it waits or sends the next transaction (Binlog_sender::send_events). That is a place like
+the end of an event, else nobody could tell at a source that rests that its end is reached.
 
 A source that changes its `log_bin` continues in files of another name. If its index has both, its own dump leads from
 one to the other. If its index no longer has the old files, only the GTID set of a start tells what follows, as with
@@ -39,7 +38,7 @@ from dm.sourcelog.upstream.connection import ReplicaIdentity
 from dm.sourcelog.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStart, DumpStream
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, binlog_files
 from dm.sourcelog.upstream.lineage import SourceAddresses, can_follow, expect_all, explained
-from dm.sourcelog.upstream.locate import gtids_before, locate, resume_after
+from dm.sourcelog.upstream.locate import gtids_before, resume_after
 from dm.sourcelog.upstream.packet_reader import StreamPosition
 from dm.unit import told
 
@@ -110,10 +109,9 @@ class RemoteEventSource:
             return (start.file, start.offset)
         if not start.gtid_set or not facts.gtid_mode:
             raise DMError("source-changed-without-gtid", now=facts.server_uuid, before=before or "unknown")
-        # A person's set is a start by itself; one that belongs to a place has to be continued.
-        search = resume_after if before else locate
-        found = search(facts, self._addresses.current, self._identity, start.gtid_set)
-        return (found.file, found.offset) if facts.gtid_ordered else start.gtid_set
+        if before:  # else a person wrote the set: it begins where they say
+            resume_after(facts, self._addresses.current, self._identity, start.gtid_set)
+        return start.gtid_set
 
     def runs(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | SourceRun | None]:
         """The same: events arrive one by one."""
@@ -192,6 +190,7 @@ class _Delivered:
         self._created: dict[str, bytes] = {}  # the current file's creation time
         self._first = True
         self._gtid_mode = True
+        self._by_set = False
 
     @property
     def server_uuid(self) -> str:
@@ -208,6 +207,7 @@ class _Delivered:
         elif files and not any(self._follows(file) for file in files):
             self._renamed(files[-1], facts.gtid_mode)
             self.resume = replace(self.resume, server_uuid="", file="", offset=MAGIC_SIZE)
+        self._by_set = not self.resume.file
         self._gtid_mode = facts.gtid_mode
         self._uuid = facts.server_uuid
         self._place = StreamPosition()
@@ -237,7 +237,11 @@ class _Delivered:
             if not in_file:
                 return self._repeated_format(raw)
         if not in_file:
-            return None if kind == EventType.ROTATE else self._event(raw, place.offset)
+            passed = kind == EventType.HEARTBEAT and self._by_set and place.pass_over(raw)
+            if passed:
+                self.resume = Position(self._uuid, place.file, place.offset)
+                self._handed = (place.file, place.offset)
+            return None if kind == EventType.ROTATE else self._event(raw, place.offset, moves=passed)
         if self._boundary.checksum and not has_checksum(raw):
             start = place.offset - len(raw)
             raise DMError("relay-event-damaged", file=place.file, offset=start, what="wrong checksum")
@@ -272,10 +276,11 @@ class _Delivered:
         self._first = False
         return self._event(raw, self._place.offset)
 
-    def _event(self, raw: bytes, end_offset: int) -> SourceEvent:
+    def _event(self, raw: bytes, end_offset: int, *, moves: bool = False) -> SourceEvent:
         self._first = False
         event = RawEvent.of(raw)
-        if event.header.type == EventType.FORMAT_DESCRIPTION and not event.header.end:
+        again = event.header.type == EventType.FORMAT_DESCRIPTION and not event.header.end
+        if again or (event.header.heartbeat and not moves):  # as the relay marks its own
             header = event.header._replace(flags=event.header.flags | LOG_EVENT_ARTIFICIAL_F)
             event = RawEvent(header, raw)
         return SourceEvent(event, self._uuid, self._place.file, max(end_offset, MAGIC_SIZE))

@@ -10,7 +10,7 @@ import pytest
 
 from dm.errors import DMError
 from dm.mysql.binlog.event import BinlogType, SourceEvent, SourceRun
-from dm.mysql.binlog.header import EventType
+from dm.mysql.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.position import Position
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.prepared import PreparedTransactions, UndecidedXa, UnheldXa
@@ -120,10 +120,26 @@ def test_undecided_xa_is_held_ignored_refused_or_passed_as_the_reader_says(tmp_p
     assert rows_of(UnheldXa(), tmp_path / "scratch") == [("2", 0), ("3", 0), ("4", 0)]
 
 
+def artificial(event: SourceEvent) -> SourceEvent:
+    header = event.raw.header
+    marked = event.raw._replace(header=header._replace(flags=header.flags | LOG_EVENT_ARTIFICIAL_F))
+    return event._replace(raw=marked)
+
+
+def test_a_heartbeat_that_tells_how_far_a_set_is_passed_moves_the_place(tmp_path: Path) -> None:
+    stream, alive = XaStream(), Stream()
+    told = alive._event(EventType.HEARTBEAT, FILE.encode())
+    log = SourceLog(Played([]), everything, NO_XA).open(start(f"{UUID}:1"), OpenItems(MemoryQuota(ROOM), None))
+    (moved,) = [found for event in (stream.format, told, told) for found in log.completed(event)]
+    assert moved.moves
+    assert moved.end.offset == told.end_offset
+    assert moved.end.gtid_set == start(f"{UUID}:1").gtid_set
+
+
 def test_what_a_server_sends_while_it_has_nothing_counts_as_nothing_read(tmp_path: Path) -> None:
     """An alert takes a counter that grows for a task that gets on."""
     stream, alive = XaStream(), Stream()
-    heartbeats = [alive._event(EventType.HEARTBEAT, FILE.encode()) for _ in range(2)]
+    heartbeats = [artificial(alive._event(EventType.HEARTBEAT, FILE.encode())) for _ in range(2)]
     log = SourceLog(Played([]), everything, NO_XA).open(start(f"{UUID}:1"), OpenItems(MemoryQuota(ROOM), None))
     for event in (stream.format, *heartbeats):
         assert list(log.completed(event)) == []
