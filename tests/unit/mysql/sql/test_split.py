@@ -303,7 +303,7 @@ def test_a_text_that_says_anything_else_than_other_names_is_refused(
 ) -> None:
     """What makes the text has never failed so; what is checked here is that nothing of it would be executed."""
 
-    def otherwise(*arguments: Any) -> tuple[str, list[str]]:
+    def otherwise(*arguments: Any) -> tuple[str, list[tuple[str, str]]]:
         text, meanings = splice(*arguments)
         text = text.replace(old, new)
         return text, meanings if why == "reads differently" else [token.meaning for token in tokenize(text, _CONTEXT)]
