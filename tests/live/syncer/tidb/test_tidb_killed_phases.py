@@ -193,6 +193,7 @@ def test_a_validator(upstream: ThrowawayServer, own_tidb: TidbServer, name: str,
     with running_sync(subtask) as again, running_validator(subtask) as validator:
         again.wait_synced()
         validator.wait("4/1/0")
+        assert own_tidb.query(f"SELECT v FROM {name}.t WHERE id = 3") == ((-1,),), "a TiDB keeps what it has committed"
         wait_until(lambda: bool(errors_of(subtask)), "the spoiled row is found")
     assert [each.row.message.partition(":")[0] for each in errors_of(subtask)] == ["id=3"]
 
