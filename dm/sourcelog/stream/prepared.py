@@ -27,8 +27,9 @@ X4  A list counts only if its reach covers L. Otherwise the list is older than L
     undecided at L, or another folder was used meanwhile (another host continued the task) and verdicts were read that
     this one does not know.
 X5  The list is at the target, too, in the transaction that stores L (`dm.progress.prepared_places`). A run that finds
-    no list here that counts takes that one, and reads the rows again (`prepared_again.py`). So the loss of a host loses
-    no rows that the source's binlog still has.
+    no list here that counts takes that one, with the rows of its entries that are here: a task that was elsewhere may
+    come back. It reads the others again (`prepared_again.py`). So the loss of a host loses no rows that the source's
+    binlog still has.
 X6  Each run has its own directory, named by its epoch, and completes it before it gets that name. A stopped process
     that continues beside its successor changes only files that no run reads any more.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -102,8 +102,8 @@ class PreparedDirectory:
     def begin(self, epoch: int, stored: Position | None, at_target: str) -> list[HeldXa]:
         """Build the run's directory from the earlier run's; returns the entries that are undecided at `stored`.
 
-        If no list here counts, that `at_target` does, without files. Directories of later epochs are left alone: this
-        run may have been stopped and have a successor.
+        If no list here counts, that `at_target` does, with the files of its entries that are here. Directories of
+        later epochs are left alone: this run may have been stopped and have a successor.
         """
         try:
             while True:
@@ -116,7 +116,8 @@ class PreparedDirectory:
         _create(self._folder)
         older = sorted(number for number in self._numbers("") if number < epoch)
         source = self._folder / str(older[-1]) if older else None
-        here = None if source is None or stored is None else _undecided_at(stored, source)
+        listed = None if source is None or stored is None else _list_of(source)
+        here = None if listed is None or stored is None else undecided_in(listed, stored, source)
         kept = here or []
         if here is None and stored is not None and at_target:
             kept = undecided_in(json.loads(at_target), stored, "the target") or []
@@ -127,8 +128,8 @@ class PreparedDirectory:
                 shutil.rmtree(self._folder / f"{number}{_NEW}")
         building.mkdir()
         if stored is not None and kept:
-            if source is not None and here is not None:
-                _link(source, building, kept)
+            if source is not None and listed is not None:
+                _link(source, building, _numbers_there(listed, kept))
             _write_list(building, stored, kept)
         faults.hit("xa.before_takeover")
         _remove(self._own)  # of an earlier life of the task, whose progress was removed
@@ -192,19 +193,31 @@ def _remove(path: Path) -> None:
         shutil.rmtree(gone, ignore_errors=True)  # the next run removes what is left
 
 
-def _link(source: Path, building: Path, kept: Iterable[HeldXa]) -> None:
-    for held in kept:
-        name = f"{held.number}{_ROWS}"
+def _numbers_there(listed: dict[str, Any], kept: Iterable[HeldXa]) -> dict[int, int]:
+    """The number of each kept entry in a list that has it, too; another host may have numbered it otherwise.
+
+    A list that does not count any more still tells whose rows its files are, if all that it says of them is the same.
+    """
+    numbers = {_rows_of(held): held.number for held in map(_entry, listed["held"])}
+    return {held.number: numbers[_rows_of(held)] for held in kept if _rows_of(held) in numbers}
+
+
+def _rows_of(held: HeldXa) -> tuple[object, ...]:
+    return held.xid, held.prepared, held.items, held.records, held.bytes, held.left_out
+
+
+def _link(source: Path, building: Path, numbers: Mapping[int, int]) -> None:
+    for here, there in numbers.items():
         try:
-            os.link(source / name, building / name)
+            os.link(source / f"{there}{_ROWS}", building / f"{here}{_ROWS}")
         except FileNotFoundError as error:
             if not source.exists() or not building.exists():
                 raise _Overtaken from error
             # Only the file is missing: reported when its rows are needed.
 
 
-def _undecided_at(stored: Position, directory: Path) -> list[HeldXa] | None:
-    """As `undecided_in`, of the directory's list; None, too, if it has none: nothing was undecided at its checkpoints.
+def _list_of(directory: Path) -> dict[str, Any] | None:
+    """A directory's list; None if it has none: nothing was undecided at its checkpoints.
 
     Another host may have gone on, and have stored a list at the target.
     """
@@ -216,14 +229,15 @@ def _undecided_at(stored: Position, directory: Path) -> list[HeldXa] | None:
     try:
         reader = SpoolReader(path)
         try:
-            found = json.loads(reader.record(0))
+            found: dict[str, Any] = json.loads(reader.record(0))
         finally:
             reader.close()
     except DMError as error:
         if not directory.exists():
             raise _Overtaken from error
         raise
-    return undecided_in(found, stored, path)
+    PREPARED.demand_known(found.get("format", 0), path)
+    return found
 
 
 def undecided_in(found: dict[str, Any], stored: Position, where: object) -> list[HeldXa] | None:

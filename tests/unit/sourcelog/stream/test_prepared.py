@@ -325,6 +325,31 @@ def test_rows_of_a_host_that_was_left_out_meanwhile_are_not_taken_for_those_of_t
     assert caught.value.name == "xa-prepare-missing"
 
 
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_host_that_a_task_comes_back_to_has_the_rows_that_another_one_could_not_read(
+    tmp_path: Path, before: int
+) -> None:
+    """The checkpoint has moved on there, so the list here counts no more; the files are those of the same PREPARE."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    here = reader_of(ours, 1, position(0))
+    for step in range(1, 1 + before):
+        hold(here, f"decided {step}", "rows", step)
+        here.rollback(f"decided {step}", end=position(step + 1), gtid=Gtid("mysql", ORIGIN, step + 1))
+    hold(here, "x", "of the first", 3)
+    listed = here.settle(position(3))
+    here.settled(position(3))
+    there = PreparedTransactions(theirs)
+    there.open(2, position(3), listed)
+    assert [held.xid for held in there.without_rows()] == ["x"]
+    there.restored(position(3))
+    listed = there.settle(position(4))
+    there.settled(position(4))
+    back = PreparedTransactions(ours)
+    back.open(3, position(4), listed)
+    assert back.without_rows() == []
+    assert commit(back, "x", 5) == ["of the first"]
+
+
 def test_rows_outlive_a_switch_to_a_server_with_another_order(tmp_path: Path) -> None:
     prepared = reader_of(tmp_path, 1, position(0))
     hold(prepared, "x", "rows", 1)
