@@ -237,7 +237,8 @@ class _Delivered:
             if not in_file:
                 return self._repeated_format(raw)
         if not in_file:
-            passed = kind == EventType.HEARTBEAT and self._by_set and place.pass_over(raw)
+            told = kind == EventType.HEARTBEAT and self._by_set and self._boundary.between
+            passed = told and place.pass_over(raw)
             if passed:
                 self.resume = Position(self._uuid, place.file, place.offset)
                 self._handed = (place.file, place.offset)

@@ -103,6 +103,7 @@ class OrderedTables:
             if self._taken_again or plan.target in self._by_key:
                 raise _out_of_order(plan, done, transaction)
             self._tables[plan.target] = self._ahead[plan.target] = since = OrderedSince(done, "", 0)
+            self._firsts.pop(plan.target, None)
             self._store(plan.target, since)
             return True
         reached = self._reached

@@ -150,3 +150,17 @@ def test_an_end_that_is_not_said_is_filled_in() -> None:
     without_sum = unsaid[:-4] + bytes(4)
     filled = with_end(without_sum, 99)
     assert (filled[:13], filled[13:17], filled[17:]) == (without_sum[:13], (99).to_bytes(4, "little"), without_sum[17:])
+
+
+def test_a_heartbeat_of_the_file_may_tell_that_what_precedes_it_is_not_sent() -> None:
+    def told(name: str, end: int) -> bytes:
+        return event(EventType.HEARTBEAT, name.encode(), end)
+
+    place = at(500)
+    for nothing in (told(NAME, 500), told(NAME, 4), told("mysql-bin.000008", 900)):
+        assert not place.pass_over(nothing)
+        assert place.offset == 500
+    assert place.pass_over(told(NAME, 900))
+    (after,) = placed([rows()], 900)
+    assert place.advance(after)
+    assert (place.offset, place.hole) == (900 + len(after), 0)
