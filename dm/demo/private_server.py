@@ -262,15 +262,26 @@ def _input(process: subprocess.Popen[bytes]) -> IO[bytes]:
 
 
 class GuardedProcess:
-    """A program in a session of its own, killed when this process ends, unless it was released."""
+    """A program in a session of its own, killed when this process ends, unless it was released.
 
-    def __init__(self, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> None:
+    `directory`: where it works; None for where we do.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> None:
         with log.open("ab") as output:
             self._child = subprocess.Popen(
                 ["/bin/sh", "-c", _WAIT_FOR_GUARD, "guarded", *command],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                cwd=directory,
                 env=None if environment is None else dict(environment),
                 start_new_session=True,
             )

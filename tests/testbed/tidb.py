@@ -54,7 +54,8 @@ class TidbServer(PrivateServer):
     def _launch(self) -> None:
         configuration = self.directory / "tidb.toml"
         configuration.write_text(_toml(self._configuration()), encoding="utf-8")
-        self._process = GuardedProcess([str(binary()), f"-config={configuration}"], log=self.log)
+        command = [str(binary().resolve()), f"-config={configuration}"]
+        self._process = GuardedProcess(command, log=self.log, directory=self.directory)  # it makes `oom_record` there
         self._frozen = False
 
     def _configuration(self) -> dict[str, object]:

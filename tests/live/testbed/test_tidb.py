@@ -63,6 +63,11 @@ def test_settings_go_over_the_defaults(tmp_path: Path) -> None:
         assert enabled == "False"
 
 
+def test_it_works_in_its_own_directory(own: TidbServer) -> None:
+    """Where it works it makes a directory for what it writes when it runs out of memory."""
+    assert Path(f"/proc/{own.pid}/cwd").resolve() == own.directory.resolve()
+
+
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
     server = TidbServer(tmp_path / "tidb").start()
     server.destroy()
