@@ -144,14 +144,26 @@ OF_MARIADB: Globals = {
     "default_regex_flags": "DOTALL,EXTENDED",
 }
 OF_A_TARGET: Globals = {"default_storage_engine": "MyISAM"}
+NOT_OF_TIDB: Final = {
+    **dict.fromkeys(("lc_time_names", "explicit_defaults_for_timestamp"), 1238),  # read-only: always as dm needs it
+    **dict.fromkeys(("show_create_table_verbosity", "show_gipk_in_create_table_and_information_schema"), 1193),
+}
+"""What a TiDB takes no other value of or does not know, with the error. All others it takes; what it heeds of them
+differs by version."""
 OF_TIDB: Globals = {
+    "tidb_enable_noop_functions": "ON",  # else it refuses transaction_read_only and sql_auto_is_null
+    "tidb_skip_isolation_level_check": 1,
+    **{name: value for name, value in OF_MYSQL.items() if name not in NOT_OF_TIDB},
+    # What it calls latin1 is UTF-8 to its sessions; this one it converts.
+    **{f"character_set_{part}": "gbk" for part in ("client", "connection", "results", "server")},
+    "collation_connection": "gbk_chinese_ci",
+    "collation_server": "gbk_chinese_ci",
+    "default_collation_for_utf8mb4": "utf8mb4_0900_ai_ci",
     "tidb_txn_mode": "optimistic",
     "tidb_replica_read": "follower",
     "tidb_low_resolution_tso": "ON",
     "tidb_guarantee_linearizability": "OFF",
-    "tidb_enable_external_ts_read": "OFF",
-    "max_execution_time": 1,
-    "block_encryption_mode": "aes-256-cbc",
+    "tidb_enable_external_ts_read": "ON",
 }
 
 
@@ -163,6 +175,13 @@ def contrary(server: PrivateServer, values: Globals) -> Iterator[None]:
     """The server with these global values; what it had is put back."""
     with closing(server.connect()) as session, session.cursor() as cursor:
         cursor.execute(WITHOUT_LIMIT[server.flavor])
+        if server.tidb:
+            cursor.execute("SET SESSION tidb_skip_isolation_level_check = 1")  # for READ UNCOMMITTED, which it ignores
+            cursor.execute("BEGIN")
+            cursor.execute("SELECT @@tidb_current_ts")
+            now = cursor.fetchall()[0][0]
+            cursor.execute("ROLLBACK")
+            cursor.execute(f"SET GLOBAL tidb_external_ts = {now}")  # sessions are to read what there was then
         before: dict[str, object] = {}
         for name in values:
             cursor.execute(f"SELECT @@GLOBAL.{name}")
@@ -173,7 +192,7 @@ def contrary(server: PrivateServer, values: Globals) -> Iterator[None]:
             yield
         finally:
             cursor.execute("SET SESSION wait_timeout = 1000")
-            for name, value in before.items():
+            for name, value in reversed(before.items()):  # one may allow the next
                 unset = name == "system_versioning_asof"
                 cursor.execute(f"SET GLOBAL {name} = {'DEFAULT' if unset else '%s'}", () if unset else (value,))
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pymysql
 import pytest
 
+from tests.testbed.contrary import EVERYWHERE, NOT_OF_TIDB, OF_MYSQL, OF_TIDB, contrary
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.tidb import TidbServer
 
@@ -61,6 +63,24 @@ def test_settings_go_over_the_defaults(tmp_path: Path) -> None:
     with TidbServer(tmp_path / "tidb", new_collations_enabled_on_first_bootstrap=False) as old:
         ((enabled,),) = old.query("SELECT VARIABLE_VALUE FROM mysql.tidb WHERE VARIABLE_NAME = 'new_collation_enabled'")
         assert enabled == "False"
+
+
+def test_it_takes_all_contrary_globals_of_a_mysql_but_those_that_it_refuses(own: TidbServer) -> None:
+    assert OF_TIDB.keys() >= OF_MYSQL.keys() - NOT_OF_TIDB.keys()
+    question = "SHOW GLOBAL VARIABLES"
+    before = dict(own.query(question))
+    with contrary(own, {**EVERYWHERE, **OF_TIDB}):
+        with closing(own.connect()) as session, session.cursor() as cursor:
+            cursor.execute("SET SESSION max_execution_time = 0, sql_select_limit = 18446744073709551615")
+            cursor.execute("SET SESSION tidb_enable_external_ts_read = OFF")
+            cursor.execute(question)
+            now = dict(cursor.fetchall())
+    same = {name for name in {**EVERYWHERE, **OF_TIDB} if now[name] == before[name]}
+    assert same == set()
+    assert dict(own.query(question)).items() >= {name: before[name] for name in {**EVERYWHERE, **OF_TIDB}}.items()
+    for name, refused in NOT_OF_TIDB.items():
+        with pytest.raises(pymysql.err.MySQLError, match=f"^.{refused}, "):
+            own.execute(f"SET GLOBAL {name} = '{OF_MYSQL[name]}'")
 
 
 def test_it_works_in_its_own_directory(own: TidbServer) -> None:
