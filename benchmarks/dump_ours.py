@@ -16,7 +16,7 @@ from unittest import mock
 from pyarrow import parquet
 
 from dm.config.subtask import SubtaskConfig
-from dm.dumper.chunk_reader import ChunkReader, ChunkTask, select_text, selected_columns, shared_marker
+from dm.dumper.chunk_reader import ChunkReader, ChunkTask, plain_rows, select_text, selected_columns, shared_marker
 from dm.dumpfiles.storage import LocalStorage
 from dm.ident import TableName
 from dm.mysql.schema.parse import parse_create_table
@@ -38,7 +38,8 @@ def main() -> None:
     schema = parse_create_table(structure, SourceContext(facts.flavor, facts.version, table.schema))
     types = subtask.spark.json_types != "text"
     select, columns = select_text(schema, None, json_types=types), selected_columns(schema, json_types=types)
-    task = ChunkTask(table, 0, 0, columns, select, "1", f"{table.schema}.parquet")
+    plain = plain_rows(schema, None) if types and len(columns) > len(selected_columns(schema)) else None
+    task = ChunkTask(table, 0, 0, columns, select, "1", f"{table.schema}.parquet", plain=plain)
     writer = _plain_writer if order["plain"] else _WRITER
     with (
         tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,

@@ -74,6 +74,7 @@ static PyMethodDef methods[] = {
     {"table_map_event", (PyCFunction)(void (*)(void))native_table_map_event, METH_FASTCALL, "A table map, if it is known."},
     {"transactions_of", (PyCFunction)(void (*)(void))native_transactions_of, METH_FASTCALL, "The transactions at a place of a list."},
     {"tally", native_tally, METH_O, "How many changes of each kind the plans of a batch have, or None."},
+    {"json_numbers", (PyCFunction)(void (*)(void))native_json_numbers, METH_FASTCALL, "How many numbers texts of documents have."},
     {"json_text", native_json_text, METH_O, "The text of a stored document, or None."},
     {"crc32", native_crc32, METH_O, "The CRC-32 of bytes."},
     {NULL, NULL, 0, NULL},

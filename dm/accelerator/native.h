@@ -140,6 +140,7 @@ PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize
 PyObject *native_binlog_statement(PyObject *self, PyObject *pieces);
 PyObject *native_event_groups(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_frames(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_json_numbers(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_local_data(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyTypeObject *layout_type(PyObject *module);
 PyTypeObject *text_rows_type(PyObject *module);

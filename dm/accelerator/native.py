@@ -202,6 +202,10 @@ class Native(Protocol):
         """Rows of columns as the data of LOAD DATA, and the row after."""
         ...
 
+    def json_numbers(self, offsets: Any, values: Any, documents: int, /) -> int:
+        """How many numbers texts of documents have; -1 where a text in them may be a date, a time or bytes."""
+        ...
+
     def json_text(self, doc: bytes, /) -> str | None:
         """The text of a stored document."""
         ...

@@ -24,6 +24,7 @@ import pyarrow
 from pyarrow import compute
 
 from dm.config.endpoint import Endpoint
+from dm.dumper.asked_paths import PlainRows, Unproven, proven
 from dm.dumper.chunk_file import ChunkSink, HashedFile, SqlForm, open_chunk_file
 from dm.dumper.stored_values import StoredValues
 from dm.dumpfiles.chunk_plan import (
@@ -54,6 +55,8 @@ _LARGE_GROUP = _STREAMED = Limits(1 << 16, 1 << 24)
 # What a server says when a table is not what it was when the dump was planned: no such table, no such schema, no such
 # column, no such index, definition changed under a snapshot, tablespace gone (DISCARD, or a rebuild under way).
 _CHANGED = (1146, 1049, 1054, 1176, 1412, 1814, 1969)
+
+_unproven: set[tuple[str, TableName]] = set()  # dumps and tables of which this process had to read a chunk again
 
 ROWS_ONLY = "(rows) "  # where all columns are generated; no column of a server ends with a space
 
@@ -90,6 +93,7 @@ class ChunkTask:
     sql: SqlForm | None = None  # None: a Parquet file
     destination: Destination | None = None  # where the rows go without a file
     stored: StoredValues | None = None  # what is asked of the table first
+    plain: PlainRows | None = None  # where documents may be asked for by the paths that have numbers
     weight: float = 1.0  # estimated, as a share of a full chunk
 
     def __str__(self) -> str:
@@ -120,17 +124,32 @@ def selected_columns(schema: TableSchema, *, json_types: bool = False) -> tuple[
 
 def select_text(schema: TableSchema, index: str | None, *, json_types: bool = False) -> str:
     """`SELECT .. FROM ..` of all stored values in their exact form, `json_types` with what JSON's text leaves out."""
+    expressions = _values(schema)
+    if json_types:
+        documents = [column for column in schema.columns if column.type.is_document and column.generated is None]
+        expressions += [types_expression(schema.name, column.name) for column in documents]
+    # A table may have generated columns only; then the rows are counted by a constant.
+    return f"SELECT {', '.join(expressions) or '1'}{_from(schema, index)}"
+
+
+def plain_rows(schema: TableSchema, index: str | None) -> PlainRows:
+    """The same in parts, without JSON's types."""
+    documents = tuple(column.name for column in schema.columns if column.type.is_document and column.generated is None)
+    return PlainRows(schema.name, documents, f"SELECT {', '.join(_values(schema))}", _from(schema, index))
+
+
+def _from(schema: TableSchema, index: str | None) -> str:
+    hint = f" FORCE INDEX ({Ident(index).sql})" if index else ""
+    return f" FROM {schema.name.sql}{hint}"
+
+
+def _values(schema: TableSchema) -> list[str]:
     expressions = []
     for column in schema.columns:
         if column.generated is None:
             # A BIT's own bytes are what an INSERT takes; only as a bound it must be a number.
             expressions.append(Ident(column.name).sql if column.type.is_bits else value_expression(column))
-    if json_types:
-        documents = [column for column in schema.columns if column.type.is_document and column.generated is None]
-        expressions += [types_expression(schema.name, column.name) for column in documents]
-    hint = f" FORCE INDEX ({Ident(index).sql})" if index else ""
-    # A table may have generated columns only; then the rows are counted by a constant.
-    return f"SELECT {', '.join(expressions) or '1'} FROM {schema.name.sql}{hint}"
+    return expressions
 
 
 def shared_marker(directory: Path, dump_id: str) -> Path:
@@ -290,7 +309,22 @@ class ChunkReader:
     def _write(
         self, task: ChunkTask, connection: Connection, point: Position | None, structure: str | None
     ) -> ChunkResult:
-        batches = self._batches(task, connection, row_groups())
+        known = (self.dump_id, task.table)
+        query = None
+        if task.plain is not None and known not in _unproven:
+            query = task.plain.query(connection, self._where(task.condition, self.where))
+        if query is not None:
+            pairs = [(document, types) for _, document, types in _typed(task.columns)]
+            batches = proven(read_batches(connection, query, row_groups()), pairs)
+            try:
+                return self._written(task, demanded_whole(batches, task.columns, task.table), point, structure)
+            except Unproven:
+                _unproven.add(known)
+        return self._written(task, self._batches(task, connection, row_groups()), point, structure)
+
+    def _written(
+        self, task: ChunkTask, batches: Iterator[ColumnBatch], point: Position | None, structure: str | None
+    ) -> ChunkResult:
         rows = size = 0
         with self.storage.writing(), self.storage.create(task.file) as file:
             hashed = HashedFile(file)
@@ -313,15 +347,20 @@ class ChunkReader:
 
 def demanded_whole(batches: Iterable[ColumnBatch], columns: Sequence[str], table: TableName) -> Iterator[ColumnBatch]:
     """The batches, with no types (NULL) for documents whose text says everything. Raises DMError where one was cut."""
-    places = {name: at for at, name in enumerate(columns)}
-    pairs = [(name, places[name], places[types_column(name)]) for name in columns if types_column(name) in places]
+    typed = _typed(columns)
     for batch in batches:
-        for name, document, types in pairs:
+        for name, document, types in typed:
             texts, listed = batch.columns[document], batch.columns[types]
             if listed.null_count or compute.any(compute.equal(texts, b"")).as_py():
                 raise DMError("dump-json-cut", table=table, column=name)
             batch.columns[types] = _without_nothing(listed)
         yield batch
+
+
+def _typed(columns: Sequence[str]) -> list[tuple[str, int, int]]:
+    """The documents whose types are among the columns, with the places of both."""
+    places = {name: at for at, name in enumerate(columns)}
+    return [(name, places[name], places[types_column(name)]) for name in columns if types_column(name) in places]
 
 
 def _without_nothing(listed: pyarrow.Array) -> pyarrow.Array:

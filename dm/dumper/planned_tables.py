@@ -16,6 +16,7 @@ from dm.dumper.chunk_group import GroupWalker, walk_here
 from dm.dumper.chunk_reader import (
     ChunkReader,
     ChunkTask,
+    plain_rows,
     read_report,
     report_file,
     reported_checksum,
@@ -189,6 +190,7 @@ class TablePlanner:
                 sql=form,
                 destination=destination,
                 stored=stored,
+                plain=plain_rows(schema, index or None) if json_types and destination is None else None,
                 weight=table.weight,
             )
             for chunk, condition in enumerate(conditions(key if table.bounds else None, table.bounds or ()))

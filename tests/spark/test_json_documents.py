@@ -78,6 +78,41 @@ def test_every_type_inside_documents_arrives(mysql: ThrowawayServer, full_load: 
     assert_types_equal(load, "v")
 
 
+LATER = {
+    "a DECIMAL where others have a DOUBLE": "JSON_OBJECT('n', 1.5, 'a', JSON_ARRAY(JSON_OBJECT('p', 2)))",
+    "a small number without a sign": "JSON_OBJECT('n', 1.5e0, 'a', JSON_ARRAY(JSON_OBJECT('p', CAST(2 AS UNSIGNED))))",
+    "a large one with a sign": "JSON_OBJECT('n', CAST(5000000000 AS SIGNED))",
+    "a number in another place": "JSON_OBJECT('m', CAST(1.5 AS DECIMAL(5,2)))",
+    "another and none at those that are asked for": "JSON_OBJECT('n', NULL, 'm', CAST(1 AS UNSIGNED))",
+    "no array": "JSON_OBJECT('n', 1.5e0, 'a', JSON_OBJECT('p', CAST(3 AS UNSIGNED)))",
+    "a date": "JSON_OBJECT('t', CAST('2024-01-01' AS DATE))",
+    "bytes": "JSON_OBJECT('n', 1.5e0, 't', x'00ff')",
+    "a number alone": "CAST(CAST(7 AS UNSIGNED) AS JSON)",
+}
+
+
+def test_what_only_a_later_document_has_arrives(mysql: ThrowawayServer, full_load: LoadFactory) -> None:
+    """The first ones are plain, so a chunk is asked by the paths of their numbers, and read again where one is not."""
+    count = "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 400)"
+    plain = "JSON_OBJECT('n', 1.5e0, 'a', JSON_ARRAY(JSON_OBJECT('p', n), 'text'), 'big', 5000000000 + n)"
+    names = [f"l{at}" for at in range(len(LATER))]
+    tables = [
+        statement
+        for name, later in zip(names, LATER.values(), strict=True)
+        for statement in (
+            f"CREATE TABLE {name} (id INT PRIMARY KEY, j JSON, k JSON)",
+            f"INSERT INTO {name} {count} SELECT n, {plain}, '{{}}' FROM r",
+            f"INSERT INTO {name} VALUES (401, {later}, NULL), (402, NULL, '[1]')",
+        )
+    ]
+    load = full_load(mysql, mysql, *tables, rows=1000)
+    load.dump()
+    load.load()
+    assert load.report().identical
+    for name in names:
+        assert_types_equal(load, name)
+
+
 def test_a_value_that_nothing_makes_is_named_with_its_row(mysql: ThrowawayServer, full_load: LoadFactory) -> None:
     load = full_load(
         mysql,

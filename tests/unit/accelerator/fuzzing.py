@@ -181,6 +181,10 @@ def main() -> None:
         fuzz_local_data(native, chance)
         size = chance.randrange(300)
         native.crc32(chance.randbytes(size))
+        places = sorted(chance.randrange(-2, 40) for _ in range(chance.randrange(9)))
+        texts = bytes(chance.choices(b'"\\{1-e:', k=30))
+        with contextlib.suppress(ValueError):
+            native.json_numbers(struct.pack(f"<{len(places)}i", *places), texts, chance.randrange(-1, 9))
     assert compiled() is native
     flavors: tuple[Flavor, ...] = ("mysql", "mariadb")
     for number in range(count // 20):
