@@ -94,7 +94,7 @@ LATER = {
 def test_what_only_a_later_document_has_arrives(mysql: ThrowawayServer, full_load: LoadFactory) -> None:
     """The first ones are plain, so a chunk is asked by the paths of their numbers, and read again where one is not."""
     count = "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 400)"
-    plain = "JSON_OBJECT('n', 1.5e0, 'a', JSON_ARRAY(JSON_OBJECT('p', n), 'text'), 'big', 5000000000 + n)"
+    plain = "JSON_OBJECT('n', 1.5e0, 'a', JSON_ARRAY(JSON_OBJECT('p', n), 'text'), 'big', CAST(5000000000 + n AS UNSIGNED))"
     names = [f"l{at}" for at in range(len(LATER))]
     tables = [
         statement
