@@ -36,7 +36,7 @@ from dm.mysql.sql.json_literal import NOTHING, types_expression
 from dm.sourcelog.upstream.connection import Connection
 from dm.unit import JSON
 
-_SAMPLE: Final = 200  # documents
+_SAMPLE: Final = 100  # documents
 _MOST_PATHS: Final = 20  # of a document; more cost as much as the question for everything
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,60}")  # what a path takes without quotes
 _TOKEN: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"|(?:[0-9]|-[0-9])[-+.0-9eE]*', re.DOTALL)
@@ -82,10 +82,11 @@ class PlainRows:
 def number_paths(texts: Iterable[bytes | None]) -> tuple[str, ...] | None:
     """Where these documents have numbers; None where they are not to be asked for by that."""
     found: dict[str, None] = {}
-    for text in texts:
-        if text is None:
-            continue
-        if not text or numbers_in([text]) < 0 or not _collect(json.loads(text), "$", found):
+    known = [text for text in texts if text is not None]
+    if count_numbers(pyarrow.array(known, pyarrow.binary())) < 0:
+        return None
+    for text in known:
+        if not text or not _collect(json.loads(text), "$", found):
             return None
     one_way = {path.replace("[0]", "") for path in found}
     return tuple(found) if len(one_way) == len(found) <= _MOST_PATHS else None
