@@ -37,8 +37,9 @@ from dm.sourcelog.upstream.connection import Connection
 from dm.unit import JSON
 
 _SAMPLE: Final = 100  # documents
+_SAMPLE_BYTES: Final = 4 << 20  # as they are stored, of all columns; larger ones get the question for everything
 _MOST_PATHS: Final = 20  # of a document; more cost as much as the question for everything
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,60}")  # what a path takes without quotes
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,60}")  # what a path takes between quotes as it is
 _TOKEN: Final = re.compile(rb'"((?:[^"\\]|\\.)*)"|(?:[0-9]|-[0-9])[-+.0-9eE]*', re.DOTALL)
 _DATE_OR_TIME: Final = re.compile(rb"[0-9:.\- ]{8,}")
 # Types that a number would get from its text: see `_SPECIAL` in `dm.mysql.sql.json_literal`.
@@ -65,6 +66,11 @@ class PlainRows:
     def query(self, connection: Connection, condition: str) -> str | None:
         """What reads values and then the numbers of each document; None where the first rows forbid it."""
         columns = [f"{self.table.sql}.{Ident(name).sql}" for name in self.documents]
+        sizes = " + ".join(f"COALESCE(JSON_STORAGE_SIZE({column}), 0)" for column in columns)
+        sampled = f"SELECT {sizes} AS bytes{self.source}{condition} LIMIT {_SAMPLE}"
+        ((size,),) = read_all(connection, f"SELECT COALESCE(SUM(bytes), 0) FROM ({sampled}) AS sample")
+        if int(size or 0) > _SAMPLE_BYTES:
+            return None
         wanted = [*columns, *(types_expression(self.table, name) for name in self.documents)]
         rows = read_all(connection, f"SELECT {', '.join(wanted)}{self.source}{condition} LIMIT {_SAMPLE}")
         counts = []
@@ -95,7 +101,7 @@ def number_paths(texts: Iterable[bytes | None]) -> tuple[str, ...] | None:
 def _collect(value: JSON, path: str, found: dict[str, None]) -> bool:
     """Note the paths below; False where one can't be written, or they are too many."""
     if isinstance(value, dict):
-        return all(_NAME.fullmatch(name) and _collect(each, f"{path}.{name}", found) for name, each in value.items())
+        return all(_NAME.fullmatch(name) and _collect(each, f'{path}."{name}"', found) for name, each in value.items())
     if isinstance(value, list):
         return all(_collect(each, f"{path}[{at}]", found) for at, each in enumerate(value))
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -151,12 +157,14 @@ def _in_python(documents: pyarrow.Array) -> int:
 
 
 def _compiled(native: Native, documents: pyarrow.Array) -> int:
+    if documents.offset:  # its buffers have more documents than it has
+        return _in_python(documents)
     _, offsets, values = documents.buffers()
     return 0 if offsets is None else native.json_numbers(offsets, values or b"", len(documents))
 
 
 def count_numbers(documents: pyarrow.Array) -> int:
-    """The same of a column that is not a part of another."""
+    """The same of a column."""
     return _TWINS()(documents)
 
 

@@ -86,6 +86,8 @@ LATER = {
     "another and none at those that are asked for": "JSON_OBJECT('n', NULL, 'm', CAST(1 AS UNSIGNED))",
     "no array": "JSON_OBJECT('n', 1.5e0, 'a', JSON_OBJECT('p', CAST(3 AS UNSIGNED)))",
     "a date": "JSON_OBJECT('t', CAST('2024-01-01' AS DATE))",
+    "a time": "JSON_OBJECT('t', CAST('10:11:12' AS TIME))",
+    "a year": "JSON_OBJECT('n', CAST('2024' AS YEAR))",
     "bytes": "JSON_OBJECT('n', 1.5e0, 't', x'00ff')",
     "a number alone": "CAST(CAST(7 AS UNSIGNED) AS JSON)",
 }
@@ -94,7 +96,8 @@ LATER = {
 def test_what_only_a_later_document_has_arrives(mysql: ThrowawayServer, full_load: LoadFactory) -> None:
     """The first ones are plain, so a chunk is asked by the paths of their numbers, and read again where one is not."""
     count = "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 400)"
-    plain = "JSON_OBJECT('n', 1.5e0, 'a', JSON_ARRAY(JSON_OBJECT('p', n), 'text'), 'big', CAST(5000000000 + n AS UNSIGNED))"
+    more = "'big', CAST(5000000000 + n AS UNSIGNED), 'null', 2.5e0, 'last', n, 'to', -0e0"  # words of paths
+    plain = f"JSON_OBJECT('n', 1.5e0, 'a', JSON_ARRAY(JSON_OBJECT('p', n), 'text'), {more})"
     names = [f"l{at}" for at in range(len(LATER))]
     tables = [
         statement

@@ -62,11 +62,18 @@ def test_the_twins_agree() -> None:
             assert count_numbers(column) == numbers_in(texts), texts
 
 
+@pytest.mark.parametrize("native", [None, compiled()], ids=["python", "compiled"])
+def test_a_part_of_a_column_has_its_own_numbers(native: Any) -> None:
+    column = pyarrow.array([b"[1, 2]", b"[3]", b"4"], pyarrow.binary())
+    with switch.using(native):
+        assert [count_numbers(column.slice(at)) for at in range(4)] == [4, 2, 1, 0]
+
+
 def test_the_paths_are_those_of_numbers() -> None:
     def found(*documents: Any) -> tuple[str, ...] | None:
         return number_paths([None, *(json.dumps(document).encode() for document in documents)])
 
-    assert found({"a": 1, "b": {"c": [True, "x", {"d": 1.5}]}}, {"a": 2, "e_1": None}) == ("$.a", "$.b.c[2].d")
+    assert found({"a": 1, "b": {"c": [True, "x", {"d": 1.5}]}}, {"a": 2, "e_1": None}) == ('$."a"', '$."b"."c"[2]."d"')
     assert found(3) == ("$",)
     assert found() == found({}, []) == ()
     assert found({"a b": 1}) is None
