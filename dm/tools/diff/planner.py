@@ -333,8 +333,9 @@ def _rows_for(table: TableName, scattering: Scattering, columns: Sequence[Column
             plain = column if kind is None or not kind.pads_with_zeros else f"TRIM(TRAILING x'00' FROM {column})"
             parts.append(f"HEX({plain}) = '{hexadecimal}'")
             continue
-        # What an index may find comes first; the collation may take more for the same.
-        parts.append(f"{column} = _utf8mb4 {quoted(value.encode()).decode()}")
+        # What an index may find comes first; the collation may take more for the same. It takes less where it has
+        # NO PAD and the route's value ends in spaces, which a CHAR does not keep.
+        parts.append(f"{column} = _utf8mb4 {quoted(told.encode()).decode()}")
         parts.append(f"HEX(CONVERT({column} USING utf8mb4)) = '{hexadecimal}'")
     return " AND ".join(parts)
 
