@@ -1,5 +1,6 @@
 """Set-up for the whole tree: the test bed's fixtures, and limits that no load of the machine makes fail."""
 
+import gc
 import os
 import sys
 
@@ -17,6 +18,10 @@ settings.load_profile("dm")
 
 # httpx fails a request after five seconds; beside four other tests a daemon may not have had its turn by then.
 DEFAULT_TIMEOUT_CONFIG.connect = DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.write = 60.0
+
+# Collecting makes more than a million objects that all live to the end. Looking for garbage among them again and again
+# takes a quarter of the collection, in each of the processes, and each search of a test's own looks at them, too.
+gc.disable()
 
 CHAOS_SECONDS = 900  # a long test beside others that are long; the usual limit is for `make test`
 
@@ -38,6 +43,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.chaos)
         if item.get_closest_marker("chaos") is not None and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(CHAOS_SECONDS))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """From here on there is garbage; what the collection has made is none."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
