@@ -60,7 +60,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "rows of {table} in the binlog do not match the structure tracked for this position: {why}",
         "a DDL was not replicated, or the start position is wrong: "
         + LOAD_AGAIN
-        + ", or exclude the table with `block-allow-list`",
+        + ", or exclude the table with `block-allow-list`", of_tables=True,
     ),
     ErrorKind(
         "row-corrupt",
@@ -70,7 +70,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "a row of {table} in the binlog can't be read: {what}",
         "the bytes are damaged (see the position with `mysqlbinlog --verify-binlog-checksum`), or the table's structure"
-        " at this position is not the tracked one: " + LOAD_AGAIN,
+        " at this position is not the tracked one: " + LOAD_AGAIN, of_tables=True,
     ),
     ErrorKind(
         "statement-undecodable",
@@ -100,7 +100,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "a JSON document in column {column} has a value of column type {type}, which no SQL expression can make",
         "at the source, write values of this column type as text or base64, or exclude the table with "
-        "`block-allow-list`: " + WITH_NEW_FILE + "; or " + START_LATER,
+        "`block-allow-list`: " + WITH_NEW_FILE + "; or " + START_LATER, of_tables=True,
     ),
     ErrorKind(
         "statement-failed-at-source",

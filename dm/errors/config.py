@@ -218,6 +218,6 @@ KINDS = (
         "event-refused", 20923, "config", "internal", "high",
         "a binlog event filter with `action: Error` ({rule}) matched {event} on {table}",
         "inspect the change; then set the rule's `action` to `Do` or `Ignore`: "
-        + WITH_NEW_FILE,
+        + WITH_NEW_FILE, of_tables=True,
     ),
 )  # fmt: skip

@@ -26,6 +26,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "`--from-target` if that side still has it), and `dmctl resume-task`; or start with `task-mode: all` "
         "(`--remove-meta` if a checkpoint exists), which is the only way to get the older rows; or exclude the "
         "table",
+        of_tables=True,
     ),
     ErrorKind(
         "structure-mismatch",
@@ -39,6 +40,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "temporary table with another default character set, which its statement does not tell. Set the structure that "
         "the source had with `dmctl binlog-schema update` (and alter the target's table where it got another one), or "
         "`dmctl binlog inject` the missing DDL; or start again with a full load",
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-partly-wanted",
@@ -58,6 +60,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "an event filter leaves out the operation by which the old column {column} gives its name to a new one: the "
         "target's old values would stand for the new ones: {statement}",
         OTHERWISE + "; or let the filter take all of its operations or none: " + WITH_NEW_FILE,
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-cascade-not-logged",
@@ -71,6 +74,7 @@ KINDS: tuple[ErrorKind, ...] = (
         + WITH_NEW_FILE
         + "; if the key never changes a row: "
         + OTHERWISE,
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-defect",
@@ -80,6 +84,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "dm failed to process this statement ({what}): {statement}",
         "this is a defect of dm, and the log says where; " + OTHERWISE,
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-within-dump",
@@ -92,6 +97,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "if each of these tables was made after the dump had begun, all their rows are in the binlog: `dmctl binlog "
         "replace` with the same statement executes it, and the task continues. Otherwise rename no table until "
         "query-status shows the unit Sync, and " + LOAD_AGAIN,
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-outcome-unclear",
@@ -103,6 +109,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "bring the target's table by hand to the structure after the statement, or to the one before it (the "
         "task's `_syncer_ddl` table in `meta-schema` has both, of merged shards `_shard_ddl`), and `dmctl "
         "resume-task`; " + OTHERWISE,
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-failed",
@@ -113,6 +120,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "the target refused a DDL statement: {statement}",
         "correct the target's structure and `dmctl resume-task`; or " + OTHERWISE + " (what only MySQL or only MariaDB "
         "takes is listed in docs/promises-and-limits.md)",
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-collation-unknown",
@@ -125,6 +133,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "`collation-map: {{utf8mb4_ja_0900_as_cs: utf8mb4_unicode_520_ci}}`; " + WITH_NEW_FILE + ". For a character "
         "set, `dmctl binlog replace` with the statement in a character set that the target knows and that has all its "
         "characters, as utf8mb4. Or " + OTHERWISE,
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-values-differ",
@@ -136,6 +145,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "make the change at the target by hand with the source's values and `dmctl resume-task` (an effect that is "
         "already there counts as done); or, if the values may differ, `dmctl binlog replace` with the same "
         "statement, which is then executed in UTC; or " + LOAD_AGAIN,
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-partitions-differ",
@@ -147,6 +157,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "make the target lose the rows that the source has lost, by DELETE or by moving them, and `dmctl binlog skip` "
         "the statement; or, if the rows of the target's own partition are to go, `dmctl binlog replace` with the same "
         "statement; or " + LOAD_AGAIN,
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-charset-unclear",
@@ -158,6 +169,7 @@ KINDS: tuple[ErrorKind, ...] = (
         " by the source, which has the table no more or has changed it: {statement}",
         "`dmctl binlog replace` with the same statement and the temporary table's CHARACTER SET and COLLATE after its"
         " columns; or `dmctl binlog skip` if the table is gone at the source and none of its rows is wanted",
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-constraint-unclear",
@@ -169,6 +181,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "`dmctl binlog replace` with a statement that drops the constraint by its name at the target (SHOW CREATE "
         "TABLE shows it; a MODIFY without it drops the CHECK of a column); or `dmctl binlog skip` if the target "
         "has no such constraint",
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-schema-elsewhere",
@@ -191,6 +204,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "{statement}",
         "drop the column at the target by hand and `dmctl resume-task`, which creates it again; or write the "
         "source's values into it, or keep the old ones, and `dmctl binlog skip` the statement",
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-not-understood",
@@ -210,6 +224,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "column {column} of table {table} is of type {type}, which is not known",
         "leave the table out by `block-allow-list`; or give the column another type at the source and, where a running "
         "task has come to the statement, " + _IGNORE_TEXT,
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-splice-mismatch",
@@ -219,6 +234,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "names cannot be replaced in this statement without changing something else ({why}): {statement}",
         _IGNORE_TEXT,
+        of_tables=True,
     ),
     ErrorKind(
         "ddl-untrackable",
@@ -231,6 +247,7 @@ KINDS: tuple[ErrorKind, ...] = (
         + "; `dmctl binlog-schema update` sets the structure that the table has after it; or "
         + START_LATER
         + ", or leave the table out with `block-allow-list`",
+        of_tables=True,
     ),
     ErrorKind(
         "structure-not-understood",
@@ -240,6 +257,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "the structure of a table is not understood ({why}): {statement}",
         "leave the table out with `block-allow-list`: " + WITH_NEW_FILE,
+        of_tables=True,
     ),
     ErrorKind(
         "online-ddl-rule-mismatch",
@@ -285,6 +303,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "{ghost} replaces {real}, but its changes are not known ({why}): {statement}",
         _IN_ITS_PLACE + _NO_TOOL,
+        of_tables=True,
     ),
     ErrorKind(
         "online-ddl-different",
@@ -295,6 +314,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "{ghost} replaces {real}, but its structure is not what the statements on it make of {real} ({why}): "
         "{statement}",
         _IN_ITS_PLACE + _NO_TOOL,
+        of_tables=True,
     ),
     ErrorKind(
         "online-ddl-trash-returns",

@@ -61,7 +61,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "statement-failed", 10006, "database", "not-set", "high",
         "{role} refused a statement: {statement}",
-        "the cause has the server's words",
+        "the cause has the server's words", of_tables=True,
     ),
     ErrorKind(
         "json-too-deep", 10914, "database", "downstream", "high",
@@ -70,7 +70,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "`session: {{check_constraint_checks: 0}}` under `target-database` in the task file has the target take such"
         " documents as text, which its JSON functions do not read then: " + WITH_NEW_FILE + "; or make the document"
         " less deep at the source and load the table again; or exclude the table with `block-allow-list`",
-        values=("key",),
+        values=("key",), of_tables=True,
     ),
     ErrorKind(
         "row-check-refused", 10904, "database", "not-set", "high",
@@ -78,7 +78,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "the cause names the CHECK. Where the source does not ask it, the target need not: `ALTER TABLE .. ALTER CHECK "
         ".. NOT ENFORCED` (MySQL), then `dmctl resume-task`; or `session: {{check_constraint_checks: 0}}` in "
         "`target-database` (MariaDB): " + WITH_NEW_FILE + ". If the source asks it as well, check-task names what makes"
-        " the two answers differ",
+        " the two answers differ", of_tables=True,
     ),
     ErrorKind(
         "row-expression-failed", 10905, "database", "not-set", "high",
@@ -86,19 +86,19 @@ KINDS: tuple[ErrorKind, ...] = (
         "the cause names the expression. The source's session had another sql_mode, most often with "
         "NO_UNSIGNED_SUBTRACTION: write it as `session: {{sql_mode: ..}}` in `target-database`. `dmctl stop-task`; then"
         " `FLUSH TABLES` for the table at the target, since a server keeps what it knows of an open table; then `dmctl "
-        "start-task` with the changed file continues from here",
+        "start-task` with the changed file continues from here", of_tables=True,
     ),
     ErrorKind(
         "row-value-refused", 10906, "database", "not-set", "high",
         "a column of the target's table does not take the value of a row: {statement}",
         "the cause names the column: compare its definition at the target with the source's (`dmctl binlog-schema "
-        "list` has the source's at this place), `ALTER TABLE` it at the target, and resume the task",
+        "list` has the source's at this place), `ALTER TABLE` it at the target, and resume the task", of_tables=True,
     ),
     ErrorKind(
         "row-partition-missing", 10907, "database", "not-set", "high",
         "no partition of the target's table takes a row: {statement}",
         "the cause has the value: add the partition at the target (`ALTER TABLE .. ADD PARTITION`), and resume the "
-        "task",
+        "task", of_tables=True,
     ),
     ErrorKind(
         "row-reference-refused", 10908, "database", "not-set", "high",
@@ -106,7 +106,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "the cause names the foreign key. The row that it refers to is missing at the target, or must not go since "
         "others refer to it: put them right there and resume the task. If the table that it refers to is not among the "
         "task's, nobody brings its rows: leave `foreign_key_checks` out of the session of `target-database`, or "
-        "drop the key at the target",
+        "drop the key at the target", of_tables=True,
     ),
     ErrorKind(
         "internal-error", 11900, "functional", "internal", "high",

@@ -1,29 +1,6 @@
 """Errors of tables that are loaded beside a running task, and join it."""
 
-from typing import Final
-
 from dm.errors.kind import ErrorKind
-
-OF_TABLES: Final = frozenset(
-    {
-        # A row that is refused, missing or in the way.
-        "statement-failed", "json-too-deep", "row-check-refused", "row-expression-failed", "row-value-refused",
-        "row-partition-missing", "row-reference-refused", "row-missing", "duplicate-key", "value-changed",
-        "member-missing", "own-key-met", "computed-key-met", "computed-value-differs", "computed-key-differs",
-        "packet-too-large", "target-limit", "json-value-inexpressible", "row-corrupt", "partial-row-image",
-        "replay-out-of-order",
-        # A statement that fails, or can't be followed.
-        "ddl-failed", "ddl-collation-unknown", "ddl-values-differ", "ddl-partitions-differ", "ddl-charset-unclear",
-        "ddl-constraint-unclear", "ddl-column-kept", "ddl-untrackable", "ddl-splice-mismatch", "ddl-filter-cuts",
-        "ddl-cascade-not-logged", "ddl-defect", "ddl-within-dump", "ddl-outcome-unclear", "column-type-unknown",
-        "structure-not-understood", "online-ddl-unknown", "online-ddl-different", "event-refused",
-        # A structure that disagrees.
-        "structure-mismatch", "structure-unknown", "row-layout-mismatch", "column-missing", "target-table-altered",
-        "columns-narrower", "target-table-missing", "target-table-unsuitable", "time-zone-unknown",
-        "expression-zone-unknown",
-    }
-)  # fmt: skip
-"""Errors that concern certain tables of the source: with `on-error: table` these leave the stream for them."""
 
 KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(

@@ -41,6 +41,7 @@ class ErrorKind:
     message: str
     workaround: str
     retryable: bool = False  # whether auto-resume may try again without a person
+    of_tables: bool = False  # it concerns certain tables: with `on-error: table` these leave the stream for it
     values: tuple[str, ...] = ()  # the details that are values of rows: dm/errors/without_values.py
 
 

@@ -68,6 +68,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "and `dmctl resume-task`; the key may be dropped once `query-status` shows no safe mode. If a filter of "
         "the task excluded {source_table} until now, restore the filter until the task is past the position above. "
         "Or " + LOAD_AGAIN,
+        of_tables=True,
     ),
     ErrorKind(
         "stopped-while-waiting",

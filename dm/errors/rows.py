@@ -23,6 +23,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "target table {target} lacks columns of source table {source}: {columns}",
         "add them to the target (`ALTER TABLE {target_sql} ADD COLUMN {first} ...`) and `dmctl resume-task`; or "
         "exclude the table with `block-allow-list`: " + WITH_NEW_FILE,
+        of_tables=True,
     ),
     ErrorKind(
         "target-table-altered",
@@ -33,6 +34,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "target table {table} is no longer as this run knows it: somebody, or another task or source, has altered or "
         "dropped it",
         "`dmctl resume-task` looks at the table anew: the task goes on, or names what the table lacks",
+        of_tables=True,
     ),
     ErrorKind(
         "columns-narrower",
@@ -46,6 +48,7 @@ KINDS: tuple[ErrorKind, ...] = (
         + WITH_NEW_FILE
         + ". For a MariaDB's JSON, which is a text, LONGTEXT with CHECK (json_valid(..)) is wide enough. MySQL's JSON "
         "is not: it rounds numbers of many digits",
+        of_tables=True,
     ),
     ErrorKind(
         "row-missing",
@@ -59,6 +62,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "in `syncers` lets the source's rows win; `missing-row: count` counts such rows and continues without "
         "them: " + WITH_NEW_FILE,
         values=("key",),
+        of_tables=True,
     ),
     ErrorKind(
         "partial-row-image",
@@ -71,6 +75,7 @@ KINDS: tuple[ErrorKind, ...] = (
         + LOAD_AGAIN
         + ", or "
         + START_LATER,
+        of_tables=True,
     ),
     ErrorKind(
         "member-missing",
@@ -81,6 +86,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "column {column} of the target has no member {label!r}",
         "add the member to the target's ENUM or SET column and resume the task",
         values=("label",),
+        of_tables=True,
     ),
     ErrorKind(
         "write-conflict",
@@ -162,6 +168,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "the cause names key and value. Two sources that write the same key need different tables or keys. Delete a "
         "row that another writer left, then `dmctl resume-task`; or `insert-mode: replace` in `syncers` lets the later "
         "row win: " + WITH_NEW_FILE,
+        of_tables=True,
     ),
     ErrorKind(
         "target-table-missing",
@@ -172,6 +179,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "the target has no table {table}{unread}",
         "`dmctl reload-table .. --recreate` and `dmctl resume-task` bring it back with all its rows; or, without the "
         "rows that it had, create it at the target, or route or filter the source table, and resume the task",
+        of_tables=True,
     ),
     ErrorKind(
         "target-table-unsuitable",
@@ -181,6 +189,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "target table {table} can't take changes: {reason}",
         "replicate into a base table of a transactional engine (`ALTER TABLE {table_sql} ENGINE=InnoDB`), then resume",
+        of_tables=True,
     ),
     ErrorKind(
         "foreign-key-kin-keyless",
@@ -201,6 +210,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "{operation} on {table}: the target would store another value than the source has",
         "compare the column types of source and target; the target must have room for a row with an ENUM error value",
+        of_tables=True,
     ),
     ErrorKind(
         "expression-zone-unknown",
@@ -214,6 +224,7 @@ KINDS: tuple[ErrorKind, ...] = (
         " takes them from the directory /usr/share/zoneinfo of each tidb-server's host: install tzdata there),"
         " then `dmctl resume-task`. Or, if the source's `time_zone` is SYSTEM, write its zone as `timezone` in the task"
         " file: " + WITH_NEW_FILE,
+        of_tables=True,
     ),
     ErrorKind(
         "computed-value-differs",
@@ -231,6 +242,7 @@ KINDS: tuple[ErrorKind, ...] = (
         " ordinary one (`ALTER TABLE {table} MODIFY ..` without the expression), which gets the source's values; then"
         " `dmctl resume-task`",
         values=("key", "stored"),
+        of_tables=True,
     ),
     ErrorKind(
         "computed-key-met",
@@ -244,6 +256,7 @@ KINDS: tuple[ErrorKind, ...] = (
         " as `application-time-zone` of the source under `mysql-instances` in the task file: " + WITH_NEW_FILE + "."
         " Else at the target `ALTER TABLE {table} DROP INDEX {index}`, and add it without UNIQUE if it is needed; then"
         " `dmctl resume-task`",
+        of_tables=True,
     ),
     ErrorKind(
         "own-key-met",
@@ -258,6 +271,7 @@ KINDS: tuple[ErrorKind, ...] = (
         " the source has moved the key from one to the other, and the task replays changes (`safeMode` of"
         " `query-status`): do the same, and make the index unique again once safe mode is over",
         values=("rows",),
+        of_tables=True,
     ),
     ErrorKind(
         "computed-key-differs",
@@ -274,5 +288,6 @@ KINDS: tuple[ErrorKind, ...] = (
         + ". Else at the target make the unique indexes over these columns ordinary ones (`ALTER TABLE {table} DROP"
         " INDEX .., ADD INDEX ..`); then `dmctl resume-task`",
         values=("key", "stored"),
+        of_tables=True,
     ),
 )

@@ -45,6 +45,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "a statement of {size} bytes exceeds the target's max_allowed_packet: {statement}",
         "raise `max_allowed_packet` at the target (at most `SET GLOBAL max_allowed_packet = 1073741824`) and "
         "`dmctl resume-task`; make it several times the source's, since each byte is written as two digits",
+        of_tables=True,
     ),
     ErrorKind(
         "target-limit",
@@ -55,6 +56,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "TiDB takes no row, statement or transaction of that size: {statement}",
         "raise {limit} at the target, then `dmctl resume-task`; smaller batches (`batch` in `syncers`) help where it is"
         " not one row or one statement of the source that is so large: " + WITH_NEW_FILE,
+        of_tables=True,
     ),
     ErrorKind(
         "time-zone-unknown",
@@ -65,6 +67,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "the target does not know time zone {zone}, in which it is to fill column `{column}` of {table}",
         "load the zones (`mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql` at a MySQL or MariaDB; a TiDB"
         " has those of its hosts) and `dmctl resume-task`, or give `timezone` as an offset such as `+08:00`",
+        of_tables=True,
     ),
     ErrorKind(
         "session-variable-refused",

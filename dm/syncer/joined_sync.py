@@ -29,7 +29,6 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.errors.joining import OF_TABLES
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint
@@ -173,7 +172,7 @@ class JoinedSync:
 
 def may_leave(error: DMError) -> bool:
     """Whether the tables of an error may leave the stream for it."""
-    return bool(error.tables) and not error.retryable and error.name in OF_TABLES
+    return bool(error.tables) and not error.retryable and error.kind.of_tables
 
 
 class MainRun(Beside):

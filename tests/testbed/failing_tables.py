@@ -1,4 +1,4 @@
-"""What makes one table of a task fail on real servers, and what mends it: the kinds of `dm.errors.joining.OF_TABLES`.
+"""What makes one table of a task fail on real servers, and what mends it: the kinds of errors that are `of_tables`.
 
 A kind that no pair of servers of one flavour produces in a running task is named below with the test that raises it
 otherwise; `tests/unit/test_errors_of_tables.py` demands that each kind has one or the other.
