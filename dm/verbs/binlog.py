@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from dm.errors import DMError
-from dm.verbs.declaration import READS, Sources, Task, Verb, VerbGroup, argument, option
+from dm.verbs.declaration import EACH_ITS_SOURCES, READS, Sources, Task, Verb, VerbGroup, argument, option
 from dm.verbs.tasks import OPERATED
 
 GROUPS = (
@@ -24,7 +24,7 @@ Statements = Annotated[
 ]
 
 
-class OperatedEvent(Verb, answer=OPERATED):
+class OperatedEvent(Verb, answer=OPERATED, division=EACH_ITS_SOURCES):
     """An event, and what is to become of it."""
 
     operation: ClassVar[Literal["skip", "replace", "inject", "revert", "list"]]
@@ -72,7 +72,7 @@ class ListOperators(OperatedEvent, name="binlog list", route="POST tasks/{task}/
     sources: Sources = ()
 
 
-class TableStructure(Verb, answer=OPERATED):
+class TableStructure(Verb, answer=OPERATED, division=EACH_ITS_SOURCES):
     """A table of the source, by its structure at the checkpoint."""
 
     operation: ClassVar[Literal["list", "update", "delete"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from dm.verbs.declaration import READS, TASK, Verb, VerbGroup, argument, option, shape
+from dm.verbs.declaration import ASKED, READS, TASK, Verb, VerbGroup, argument, option, shape
 
 CONFIG: Final = shape(
     "ConfigTold",
@@ -36,7 +36,7 @@ class ShownFile(Verb, permission=READS, answer=FILE):
     file: File = None
 
 
-class ShowTaskFile(ShownFile, name="config task", route="GET config/task/{task}"):
+class ShowTaskFile(ShownFile, name="config task", route="GET config/task/{task}", division=ASKED):
     """Show the file of a task, with passwords masked."""
 
     task: Annotated[str, argument("the task's name", TASK)]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from dm.verbs.declaration import OPERATES, READS, Record, Sources, Task, Verb, option, shape
+from dm.verbs.declaration import EACH_ITS_SOURCES, OPERATES, READS, Record, Sources, Task, Verb, option, shape
 
 CONFLICTS: Final = shape("ConflictsTold", taskName=str, recorded=int, conflicts=list[Record])
 CLEARED: Final = shape("ConflictsCleared", taskName=str, removed=int)
 
 
 class ShowConflicts(
-    Verb, name="show-conflicts", route="GET tasks/{task}/conflicts", permission=READS, answer=CONFLICTS
+    Verb,
+    name="show-conflicts",
+    route="GET tasks/{task}/conflicts",
+    permission=READS,
+    answer=CONFLICTS,
+    division=EACH_ITS_SOURCES,
 ):
     """Show rows that both sides have written. With the side that has won, the newest first."""
 
@@ -21,7 +26,12 @@ class ShowConflicts(
 
 
 class ClearConflicts(
-    Verb, name="clear-conflicts", route="POST tasks/{task}/conflicts/clear", permission=OPERATES, answer=CLEARED
+    Verb,
+    name="clear-conflicts",
+    route="POST tasks/{task}/conflicts/clear",
+    permission=OPERATES,
+    answer=CLEARED,
+    division=EACH_ITS_SOURCES,
 ):
     """Remove the record of a task's conflicts at the target."""
 

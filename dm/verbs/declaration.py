@@ -1,11 +1,13 @@
 """A verb, declared once.
 
-A declaration is a class. Its keywords say the name at the command line, the route, the permission and the answer; its
-docstring is the help; its annotated attributes are the parameters. All that follows from that is made from it:
+A declaration is a class. Its keywords say the name at the command line, the route, the permission, the answer, and
+which of several hosts do the work; its docstring is the help; its annotated attributes are the parameters. All that
+follows from that is made from it:
 
 - the arguments and options of `dmctl` (dm/cli/commands.py);
 - the request that `dmctl` sends (`Verb.request`);
-- the HTTP route, the model of its body and its OpenAPI description (dm/worker/api.py).
+- the HTTP route, the model of its body and its OpenAPI description (dm/worker/api.py);
+- the way to the hosts that do it (dm/worker/routing.py).
 
 By hand remain the work (methods marked with `does`) and the text for people (functions marked with `shows` or `runs`).
 A subject has one name in three folders: dm/verbs, dm/worker/verbs and dm/cli/verbs. A new verb is a class, a method and
@@ -40,6 +42,17 @@ class Permission(StrEnum):
     CHANGES = "change"  # brings files, decides what becomes of rows
 
 
+class Division(Enum):
+    """Which members do a verb's work, where several own sources of its task (dm/worker/routing.py)."""
+
+    ONE_OWNER = "the owner of all its sources, or of those that are named; else it is refused"
+    ALL_SOURCES = "the owner of all the task's sources, also where some are named; else it is refused"
+    ONE_SOURCE = "the owner of the one source that has to be named"
+    EACH_ITS_SOURCES = "each owner, for its sources"
+    EACH_OWNER = "every owner"
+    ASKED = "the member that is asked"
+
+
 class WordForm(Enum):
     """How a word of the command line becomes a value."""
 
@@ -50,6 +63,7 @@ class WordForm(Enum):
 
 
 READS, OPERATES, CHANGES = Permission
+ONE_OWNER, ALL_SOURCES, ONE_SOURCE, EACH_ITS_SOURCES, EACH_OWNER, ASKED = Division
 AS_IT_IS, TASK, FILE, DIRECTORY = WordForm
 
 
@@ -131,13 +145,14 @@ class Verb:
     """A call of a verb: its parameters are attributes.
 
     Keywords of a subclass: `name` at the command line (without one the verb is a request only), `route` as
-    `POST tasks/{task}/pause` (without one `dmctl` composes it from others), `permission`, `answer`.
+    `POST tasks/{task}/pause` (without one `dmctl` composes it from others), `permission`, `answer`, `division`.
     """
 
     name: ClassVar[str] = ""
     method: ClassVar[str] = ""
     path: ClassVar[str] = ""
     permission: ClassVar[Permission] = CHANGES
+    division: ClassVar[Division] = ONE_OWNER
     changing: ClassVar[tuple[str, ...]] = ()  # parameters that need the permission `change`, where they are given
     answer: ClassVar[AnswerShape] = DONE
     asks_daemon: ClassVar[bool] = True
@@ -149,6 +164,7 @@ class Verb:
         name: str = "",
         route: str = "",
         permission: Permission | None = None,
+        division: Division | None = None,
         answer: AnswerShape | None = None,
         asks_daemon: bool = True,
         words_as_they_are: bool = False,
@@ -158,6 +174,7 @@ class Verb:
         cls.path = f"/api/v2/{path}" if path else ""
         cls.words_as_they_are = words_as_they_are
         cls.permission, cls.answer = permission or cls.permission, answer or cls.answer
+        cls.division = division or cls.division
 
     def __init__(self, **values: object) -> None:
         vars(self).update(values)
@@ -186,6 +203,10 @@ class Verb:
     def needed(self) -> Permission:
         """The permission that this call needs."""
         return CHANGES if any(getattr(self, name) for name in self.changing) else self.permission
+
+    def asks_servers_alone(self) -> bool:
+        """Whether this call needs nothing of the hosts, neither streams nor files: any of the owners can do it."""
+        return False
 
     @classmethod
     def in_path(cls) -> list[str]:

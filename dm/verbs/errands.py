@@ -63,6 +63,10 @@ class Diff(Verb, name="diff", route="POST diffs", permission=OPERATES, answer=DI
         bool, option("--recent", "of tables that were found equal, compare only the rows written since (by the relay)")
     ] = False
 
+    def asks_servers_alone(self) -> bool:
+        """A comparison of recent rows reads relay files."""
+        return not self.recent
+
     def demand_consistent(self) -> None:
         """Raise DMError unless --recent stands without what makes a comparison one of a part."""
         given = {"--where": self.where, "--ignore-columns": self.ignore_columns, "--snapshot": self.snapshots,

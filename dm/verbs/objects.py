@@ -37,6 +37,10 @@ class Objects(Verb, name="objects", route="POST tasks/{task}/objects", answer=OB
     ] = False
     sources: Sources = ()
 
+    def asks_servers_alone(self) -> bool:
+        """Objects are changed at the target while no stream of the task runs."""
+        return not (self.apply or self.enable_events)
+
     def demand_consistent(self) -> None:
         """Raise DMError where several things are to be done."""
         if sum(map(bool, (self.sql, self.apply, self.enable_events))) > 1:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from dm.errors import DMError
-from dm.verbs.declaration import CHANGES, OPERATES, READS, Permission, Task, Verb, option, shape
+from dm.verbs.declaration import CHANGES, EACH_OWNER, OPERATES, READS, Permission, Task, Verb, option, shape
 
 PACE: Final = shape("PaceTold", task=str, limits=dict[str, str], fromFile=bool, holds=str, heldShare=float)
 _REACHING: Final = ("query", "replicas")
 """Keys whose values are run, or logged in to, with the target's account."""
 
 
-class Pace(Verb, name="pace", route="POST tasks/{task}/pace", permission=OPERATES, answer=PACE):
+class Pace(Verb, name="pace", route="POST tasks/{task}/pace", permission=OPERATES, answer=PACE, division=EACH_OWNER):
     """Show how fast a task may be, or change it while it runs. Takes effect within a second."""
 
     task: Task

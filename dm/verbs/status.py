@@ -5,7 +5,21 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from dm.errors import DMError
-from dm.verbs.declaration import READS, TASK, AnswerShape, Record, Sources, Task, Tasks, Verb, argument, option, shape
+from dm.verbs.declaration import (
+    ASKED,
+    EACH_ITS_SOURCES,
+    READS,
+    TASK,
+    AnswerShape,
+    Record,
+    Sources,
+    Task,
+    Tasks,
+    Verb,
+    argument,
+    option,
+    shape,
+)
 
 _TASK: Final = AnswerShape("TaskLine", {"taskName": str, "taskStatus": str, "sources": list[str]})
 TASKS: Final = shape("TasksListed", tasks=[_TASK])
@@ -22,7 +36,14 @@ class ListTasks(Verb, route="GET tasks", permission=READS, answer=TASKS):
     source: tuple[str, ...] = ()
 
 
-class QueryStatus(Verb, name="query-status", route="GET tasks/{task}/status", permission=READS, answer=STATUS):
+class QueryStatus(
+    Verb,
+    name="query-status",
+    route="GET tasks/{task}/status",
+    permission=READS,
+    answer=STATUS,
+    division=EACH_ITS_SOURCES,
+):
     """Show all tasks, or one task in detail. Exit status 1 if that one rests on an error."""
 
     task: Annotated[str, argument("the task's name, or its file; all tasks when left out", TASK)] = ""
@@ -59,7 +80,7 @@ class Wait(Verb, name="wait", permission=READS):
             raise DMError("usage", problem="one of --synced and --finished says what is waited for", hint=hint)
 
 
-class Logs(Verb, name="logs", route="GET logs", permission=READS, answer=LOG_FILES):
+class Logs(Verb, name="logs", route="GET logs", permission=READS, answer=LOG_FILES, division=ASKED):
     """Show the logs of a task. With -s alone those of relays; without both that of dm-worker."""
 
     task: Tasks = ""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from dm.verbs.declaration import OPERATES, Verb, option, shape
+from dm.verbs.declaration import ASKED, OPERATES, Verb, option, shape
 
 BUNDLE: Final = shape("SupportBundle", file=str, content=str, problems=list[str])
 
 
-class SupportBundle(Verb, name="support-bundle", route="POST support-bundle", permission=OPERATES, answer=BUNDLE):
+class SupportBundle(
+    Verb, name="support-bundle", route="POST support-bundle", permission=OPERATES, answer=BUNDLE, division=ASKED
+):
     """Write a tar.gz for support. It has status, settings, logs and structures, no secrets and no values of rows."""
 
     file: Annotated[

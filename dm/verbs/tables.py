@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.verbs.declaration import READS, Record, Task, Verb, VerbGroup, argument, option, shape
+from dm.verbs.declaration import EACH_OWNER, ONE_SOURCE, READS, Record, Task, Verb, VerbGroup, argument, option, shape
 
 TABLES_ASIDE: Final = shape("TablesAside", task=str, branches=list[Record])
 TABLES_MOVED: Final = shape("TablesMoved", task=str, source=str, tables=list[str])
@@ -17,13 +17,22 @@ _NAME: Final = argument("the table at the source, as DB.TABLE")
 _SOURCE: Final = option("--source -s", "the source, where several have such a table")
 
 
-class ListAside(Verb, name="table list", route="GET tasks/{task}/tables-aside", permission=READS, answer=TABLES_ASIDE):
+class ListAside(
+    Verb,
+    name="table list",
+    route="GET tasks/{task}/tables-aside",
+    permission=READS,
+    answer=TABLES_ASIDE,
+    division=EACH_OWNER,
+):
     """Show the tables that are not in their task's stream: since when, by which error, how far behind."""
 
     task: Task
 
 
-class HoldTable(Verb, name="table hold", route="POST tasks/{task}/hold-table", answer=TABLES_MOVED):
+class HoldTable(
+    Verb, name="table hold", route="POST tasks/{task}/hold-table", answer=TABLES_MOVED, division=ONE_SOURCE
+):
     """Put a table aside: its rows wait at a place of the binlog, and the task's other tables go on."""
 
     task: Task
@@ -31,7 +40,9 @@ class HoldTable(Verb, name="table hold", route="POST tasks/{task}/hold-table", a
     source: Annotated[str | None, _SOURCE] = None
 
 
-class ReleaseTable(Verb, name="table release", route="POST tasks/{task}/release-table", answer=TABLES_MOVED):
+class ReleaseTable(
+    Verb, name="table release", route="POST tasks/{task}/release-table", answer=TABLES_MOVED, division=ONE_SOURCE
+):
     """Let a table come back: its rows are applied from where it left, until it has caught up with the others."""
 
     task: Task
@@ -39,7 +50,9 @@ class ReleaseTable(Verb, name="table release", route="POST tasks/{task}/release-
     source: Annotated[str | None, _SOURCE] = None
 
 
-class GiveUpTable(Verb, name="table drop", route="POST tasks/{task}/drop-table", answer=TABLES_MOVED):
+class GiveUpTable(
+    Verb, name="table drop", route="POST tasks/{task}/drop-table", answer=TABLES_MOVED, division=ONE_SOURCE
+):
     """Migrate a table that is aside no longer. The target's table stays; `reload-table` takes it again."""
 
     task: Task

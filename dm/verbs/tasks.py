@@ -6,6 +6,8 @@ from typing import Annotated, Final
 
 from dm.errors import DMError
 from dm.verbs.declaration import (
+    ASKED,
+    EACH_ITS_SOURCES,
     OPERATES,
     READS,
     ConfigFile,
@@ -43,20 +45,20 @@ Follow = Annotated[
 ]
 
 
-class NameOfTask(Verb, route="POST task-name", permission=READS, answer=TASK_NAME):
+class NameOfTask(Verb, route="POST task-name", permission=READS, answer=TASK_NAME, division=ASKED):
     """Tell the name in a task file."""
 
     file: ConfigFile
 
 
-class CheckTask(Verb, name="check-task", route="POST tasks/check", answer=CHECKED):
+class CheckTask(Verb, name="check-task", route="POST tasks/check", answer=CHECKED, division=ASKED):
     """Check whether a task can run. Lists what it does not migrate, too."""
 
     file: TaskFile
     start_time: Annotated[str | None, option("--start-time", "say where `start-task --start-time` would begin")] = None
 
 
-class StartTask(Verb, name="start-task", route="POST tasks", answer=STARTED):
+class StartTask(Verb, name="start-task", route="POST tasks", answer=STARTED, division=EACH_ITS_SOURCES):
     """Check a task and start it."""
 
     file: TaskFile
@@ -82,7 +84,7 @@ class StartTask(Verb, name="start-task", route="POST tasks", answer=STARTED):
     follow: Follow = False
 
 
-class OperatedTask(Verb, answer=OPERATED):
+class OperatedTask(Verb, answer=OPERATED, division=EACH_ITS_SOURCES):
     """A task that is set to work or to rest, or all tasks of some sources."""
 
     task: Tasks = ""

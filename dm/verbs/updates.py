@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from dm.errors import DMError
-from dm.verbs.declaration import ConfigFile, Record, Task, Verb, argument, option, shape
+from dm.verbs.declaration import ALL_SOURCES, ConfigFile, Record, Task, Verb, argument, option, shape
 
 PLANNED: Final = shape(
     "Planned",
@@ -42,7 +42,9 @@ class CancelUpdate(Verb, route="POST tasks/{task}/cancel-update", answer=UPDATE_
     task: Task
 
 
-class ReloadTable(Verb, name="reload-table", route="POST tasks/{task}/reload-table", answer=RELOADED):
+class ReloadTable(
+    Verb, name="reload-table", route="POST tasks/{task}/reload-table", answer=RELOADED, division=ALL_SOURCES
+):
     """Empty a table and load it again while its task runs. The task's other tables go on."""
 
     task: Task

@@ -5,7 +5,21 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Final, Literal
 
 from dm.errors import DMError
-from dm.verbs.declaration import OPERATES, READS, TASK, Record, Sources, Task, Verb, VerbGroup, argument, option, shape
+from dm.verbs.declaration import (
+    EACH_ITS_SOURCES,
+    EACH_OWNER,
+    OPERATES,
+    READS,
+    TASK,
+    Record,
+    Sources,
+    Task,
+    Verb,
+    VerbGroup,
+    argument,
+    option,
+    shape,
+)
 
 WARNED: Final = shape("ValidationStarted", warnings=list[str])
 VALIDATION: Final = shape("ValidationTold", validators=list[Record], tableStatuses=list[dict[str, str]])
@@ -27,7 +41,13 @@ class OperatedValidators(Verb, permission=OPERATES):
             raise DMError("usage", problem="either a task or --all-task is to be given", hint="name a task")
 
 
-class StartValidation(OperatedValidators, name="validation start", route="POST validations/start", answer=WARNED):
+class StartValidation(
+    OperatedValidators,
+    name="validation start",
+    route="POST validations/start",
+    answer=WARNED,
+    division=EACH_ITS_SOURCES,
+):
     """Begin to validate, or go on where it was stopped."""
 
     mode: Annotated[
@@ -40,14 +60,21 @@ class StartValidation(OperatedValidators, name="validation start", route="POST v
     sources: Sources = ()
 
 
-class StopValidation(OperatedValidators, name="validation stop", route="POST validations/stop"):
+class StopValidation(
+    OperatedValidators, name="validation stop", route="POST validations/stop", division=EACH_ITS_SOURCES
+):
     """Validate no more for now."""
 
     sources: Sources = ()
 
 
 class ValidationStatus(
-    Verb, name="validation status", route="GET tasks/{task}/validation", permission=READS, answer=VALIDATION
+    Verb,
+    name="validation status",
+    route="GET tasks/{task}/validation",
+    permission=READS,
+    answer=VALIDATION,
+    division=EACH_OWNER,
 ):
     """Show how far it is, and what is not validated."""
 
@@ -64,6 +91,7 @@ class ShowErrors(
     route="GET tasks/{task}/validation/errors",
     permission=READS,
     answer=ERRORS,
+    division=EACH_OWNER,
 ):
     """Show rows that are wrong, and how to mend them."""
 
@@ -74,7 +102,7 @@ class ShowErrors(
     ] = "unprocessed"
 
 
-class ChangedError(Verb, answer=ERRORS_CHANGED):
+class ChangedError(Verb, answer=ERRORS_CHANGED, division=EACH_OWNER):
     """An error of a task, or all of them."""
 
     operation: ClassVar[Literal["ignore", "resolve", "clear"]]
@@ -108,7 +136,9 @@ class ClearError(ChangedError, name="validation clear-error", route="POST tasks/
     operation = "clear"
 
 
-class UpdateValidation(Verb, name="validation update", route="POST tasks/{task}/validation/update"):
+class UpdateValidation(
+    Verb, name="validation update", route="POST tasks/{task}/validation/update", division=EACH_ITS_SOURCES
+):
     """Say where business moves to the target."""
 
     task: Task

@@ -1,17 +1,18 @@
 """Any member takes any verb: here is decided which member does the work, or which several, and what they say together.
 
 Which sources a verb concerns follows from its parameters: a source, a task, a task on some sources, files. The owner of
-these sources does the work. Where several own them, there are these kinds of verbs:
+these sources does the work. Where several own them, the verb's declaration decides by its `Division`:
 
-- `_SPLIT`: each owner does its part, named by the verb's sources. Their lines become one answer. A member that does not
-  answer, or refuses, has lines that say so. The verb fails if no member has done its part.
-- `_EACH`: every owner does it, or tells what it has of the task, and the lists become one.
-- `_OF_A_SOURCE`: one of the task's sources is meant, and has to be named.
-- What asks servers alone (`_asks_servers`) is done by one of the owners for all sources: always the same one, since
-  what a comparison has found equal is kept there.
-- All others look at a task as a whole, and at what only the hosts have: streams, relay files. They are refused with the
-  way out: bring its sources to one member. A heal is one of these: a table may have rows of several sources, which
-  are healed together. One that names a source is done by the owner.
+- EACH_ITS_SOURCES: each owner does its part, named by the verb's sources. Their lines become one answer. A member that
+  does not answer, or refuses, has lines that say so. The verb fails if no member has done its part.
+- EACH_OWNER: every owner does it, or tells what it has of the task, and the lists become one.
+- ONE_SOURCE: one of the task's sources is meant, and has to be named.
+- ONE_OWNER: it looks at a task as a whole, and at what only the hosts have: streams, relay files. It is refused with
+  the way out: bring its sources to one member. A heal is one of these: a table may have rows of several sources, which
+  are healed together. One that names a source is done by the owner. A call that asks servers alone is done by one of
+  the owners for all sources: always the same one, since what a comparison has found equal is kept there.
+- ALL_SOURCES: the same, also where a source is named. Another one may have rows in the table that a reload empties.
+- ASKED: the member that is asked does it, though it has a task, or its file.
 
 What concerns no source is done where it is asked; some of it by every member (`_everywhere`).
 
@@ -34,23 +35,14 @@ from dm.config import SourceConfig
 from dm.errors import DMError
 from dm.unit import JSON
 from dm.verbs import validation
-from dm.verbs.binlog import OperatedEvent, TableStructure
 from dm.verbs.cluster import TransferSource
-from dm.verbs.config import ShowTaskFile
-from dm.verbs.conflicts import ClearConflicts, ShowConflicts
-from dm.verbs.declaration import ConfigFile, Verb
-from dm.verbs.errands import Diff, Flashback, Heal, Replay, RunStatus, StopRun
-from dm.verbs.history import ShowCurves, ShowTimeline
-from dm.verbs.objects import Objects
-from dm.verbs.pace import Pace
+from dm.verbs.declaration import ALL_SOURCES, ASKED, EACH_ITS_SOURCES, EACH_OWNER, ONE_SOURCE, ConfigFile, Verb
+from dm.verbs.errands import RunStatus, StopRun
 from dm.verbs.relays import OperatedRelay, PurgeRelay
 from dm.verbs.shard_ddl_lock import ListLocks, Unlock
 from dm.verbs.sources import ShowSources, StopSources, UpdateSources
-from dm.verbs.status import ListTasks, Logs, QueryStatus
-from dm.verbs.support import SupportBundle
-from dm.verbs.tables import GiveUpTable, HoldTable, ListAside, ReleaseTable
-from dm.verbs.tasks import CheckTask, NameOfTask, OperatedTask, StartTask
-from dm.verbs.updates import ReloadTable
+from dm.verbs.status import ListTasks, QueryStatus
+from dm.verbs.tasks import StartTask
 from dm.worker.configuration import sources_of
 from dm.worker.joined_answers import (
     Part,
@@ -62,18 +54,7 @@ from dm.worker.joined_answers import (
 )
 from dm.worker.work import Answer, Means, Work
 
-_SPLIT: Final = (
-    StartTask, OperatedTask, QueryStatus, OperatedEvent, TableStructure, ShowConflicts, ClearConflicts,
-    validation.StartValidation, validation.StopValidation, validation.UpdateValidation, ShowCurves,
-)  # fmt: skip
-_EACH: Final = (
-    validation.ValidationStatus, validation.ShowErrors, validation.ChangedError, ShowTimeline, Pace, ListAside,
-)  # fmt: skip
 _NOT_THERE: Final = ("validator-not-there", "validator-error-unknown")  # at one owner, where another has it
-_OF_A_SOURCE: Final = (HoldTable, ReleaseTable, GiveUpTable)
-_WHOLE: Final = (ReloadTable,)  # also where a source is named: no other may have rows in the table that it empties
-_HERE: Final = (Logs, CheckTask, NameOfTask, ShowTaskFile, SupportBundle)  # though they have a task, or its file
-_RUNS: Final = (Diff, Flashback, Replay, Heal)
 KEPT_RUNS: Final = 1000
 SETTLING_SECONDS: Final = 15.0  # as long as it takes until a source has an owner that runs it, where one lives
 
@@ -140,11 +121,11 @@ class Routing:
                 return self._sources_of(named[0], ())[:1] if named else None
         task = getattr(asked, "task", "")
         file = getattr(asked, "file", None)
-        if isinstance(file, ConfigFile) and not task and not isinstance(asked, _HERE):
+        if isinstance(file, ConfigFile) and not task and asked.division is not ASKED:
             task = self._means.reader.task(file, None)[0].name
-        if not task or isinstance(asked, _HERE):
+        if not task or asked.division is ASKED:
             return None
-        found = self._sources_of(task, () if isinstance(asked, _WHOLE) else _named(asked))
+        found = self._sources_of(task, () if asked.division is ALL_SOURCES else _named(asked))
         return found[:1] if isinstance(asked, ListLocks) else found or None
 
     def _source_configs(self) -> Mapping[str, SourceConfig]:
@@ -172,15 +153,13 @@ class Routing:
         if len(owners) == 1:
             (member,) = owners
             return self._at(member, here, asked, sources)
-        if isinstance(asked, _EACH):
+        if asked.division is EACH_OWNER:
             return self._each(self._parts(here, dict.fromkeys(owners, asked), owners))
-        if not isinstance(asked, _SPLIT):
+        if asked.division is not EACH_ITS_SOURCES:
             return self._by_one(here, asked, owners)
-        field = "source" if isinstance(asked, QueryStatus | ShowCurves) else "sources"
+        field = "sources" if hasattr(asked, "sources") else "source"
         parts = self._parts(here, {name: asked.but(**{field: (*its,)}) for name, its in owners.items()}, owners)
         unreached = self._unreached_status(asked.task) if isinstance(asked, QueryStatus) else unreached_source
-        if isinstance(asked, ShowCurves):
-            return self._each(parts)
         return of_sources(parts, list(sources), unreached)
 
     @staticmethod
@@ -195,11 +174,11 @@ class Routing:
     def _by_one(self, here: Work, asked: Verb, owners: Mapping[str, list[str]]) -> Answer:
         """One member does it for the sources of all, where that can be."""
         task = getattr(asked, "task", "") or "of the file"
-        if isinstance(asked, _OF_A_SOURCE):
+        if asked.division is ONE_SOURCE:
             problem = f"task {task} has several sources: {', '.join(sorted(itertools.chain(*owners.values())))}"
             raise DMError("usage", problem=problem, hint=f"dmctl {asked.name} .. --source <one of them>")
         there = sorted(name for name in owners if name)
-        if there and _asks_servers(asked):
+        if there and asked.asks_servers_alone():
             first = min(there, key=lambda name: min(owners[name]))
             return self._at(first, here, asked, owners[first])
         most = max(there, key=lambda name: len(owners[name]))
@@ -224,7 +203,9 @@ class Routing:
         if member == self._membership.name:
             return here(asked)
         answer = self._forwarding.ask(member, asked)
-        return {**answer, "number": self._number(member, answer)} if isinstance(asked, _RUNS) else answer
+        return (
+            {**answer, "number": self._number(member, answer)} if "number" in asked.answer.keys else answer
+        )  # of a run
 
     def _parts(self, here: Work, asked: Mapping[str, Verb], sources: Mapping[str, list[str]]) -> list[Part]:
         """What several members answer, asked at once; an error stands in the place of an answer."""
@@ -315,20 +296,6 @@ class Routing:
         with self._lock:
             found = self._runs.get(number)
         return here(asked) if found is None else self._forwarding.ask(found[0], asked.but(number=found[1]))
-
-
-def _asks_servers(asked: Verb) -> bool:
-    """Whether a verb needs nothing but servers, which every host reaches.
-
-    A comparison of recent rows reads relay files; objects are changed at the target while no stream of the task runs.
-    """
-    match asked:
-        case Diff():
-            return not asked.recent
-        case Objects():
-            return not (asked.apply or asked.enable_events)
-        case _:
-            return False
 
 
 def _named(asked: Verb) -> Sequence[str]:

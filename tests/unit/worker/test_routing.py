@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from dm.errors import DMError
-from dm.verbs.declaration import MISSING, ConfigFile, Verb
+from dm.verbs.declaration import MISSING, ConfigFile, Division, Verb
 from dm.verbs.errands import Diff, Flashback, Heal, StopRun
 from dm.verbs.every import VERBS
 from dm.verbs.objects import Objects
@@ -22,25 +22,15 @@ from dm.worker.work import Answer, Means
 OWNERS = {"one": "a", "two": "b", "three": "b"}
 ME = "b"
 
-SPLIT = {
-    "start-task", "stop-task", "pause-task", "resume-task", "query-status", "GET tasks/{task}/curves",
-    "binlog skip", "binlog replace", "binlog inject", "binlog revert", "binlog list",
-    "binlog-schema list", "binlog-schema update", "binlog-schema delete", "show-conflicts", "clear-conflicts",
-    "validation start", "validation stop", "validation update",
-}  # fmt: skip
-EACH = {
-    "validation status", "validation show-error", "validation ignore-error", "validation resolve-error",
-    "validation clear-error", "timeline", "pace", "table list",
-}  # fmt: skip
-ONE_OF_THE_OWNERS = {"diff", "objects"}
 FIRST_SOURCE = {"shard-ddl-lock list", "shard-ddl-lock unlock"}  # whose lock is at the target
-ONE_SOURCE_IS_NAMED = {"table hold", "table release", "table drop"}
-ONE_MEMBER_HAS_TO_HAVE_ALL = {
-    "update-task", "POST tasks/{task}/cancel-update", "reload-table", "flashback", "replay", "heal",
-    "POST tasks/{task}/cut-over/check", "POST tasks/{task}/cut-over", "GET tasks/{task}/cut-over",
-    "POST tasks/{task}/cut-over/abort", "POST tasks/{task}/cut-over/complete",
-}  # fmt: skip
-HERE = {"logs", "config task", "check-task", "POST task-name", "support-bundle", "config source"}
+WAYS = {
+    Division.EACH_ITS_SOURCES: "split",
+    Division.EACH_OWNER: "each",
+    Division.ONE_SOURCE: "usage",
+    Division.ALL_SOURCES: "task-on-several-members",
+    Division.ONE_OWNER: "task-on-several-members",
+    Division.ASKED: "here",
+}
 
 
 class Members:
@@ -95,30 +85,28 @@ def call(verb: type[Verb]) -> Verb:
 
 
 def of_a_task(verb: type[Verb]) -> bool:
-    names = {each.name for each in verb.parameters()}
-    return bool(verb.path) and bool(names & {"task", "lock", "file"})
+    kinds = {each.name: each.type for each in verb.parameters()}
+    return bool(verb.path) and ("task" in kinds or "lock" in kinds or kinds.get("file") is ConfigFile)
 
 
 def known_as(verb: type[Verb]) -> str:
     return verb.name or f"{verb.method} {verb.path.removeprefix('/api/v2/')}"
 
 
-def test_each_verb_about_a_task_has_its_way_where_members_share_the_task(members: Members) -> None:
-    found: dict[str, set[str]] = {}
-    for verb in filter(of_a_task, VERBS):
-        members.asked.clear()
-        try:
-            members.does(asked := call(verb))
-        except DMError as error:
-            assert not members.asked
-            way = error.name
-        else:
-            way = _way(members.asked, asked)
-        found.setdefault(way, set()).add(known_as(verb))
-    assert found == {
-        "split": SPLIT, "each": EACH, "one of the owners": ONE_OF_THE_OWNERS | FIRST_SOURCE, "here": HERE,
-        "usage": ONE_SOURCE_IS_NAMED, "task-on-several-members": ONE_MEMBER_HAS_TO_HAVE_ALL,
-    }  # fmt: skip
+@pytest.mark.parametrize("verb", [*filter(of_a_task, VERBS)], ids=known_as)
+def test_each_verb_about_a_task_goes_the_way_that_it_declares(members: Members, verb: type[Verb]) -> None:
+    asked = call(verb)
+    try:
+        members.does(asked)
+    except DMError as error:
+        assert not members.asked
+        way = error.name
+    else:
+        way = _way(members.asked, asked)
+    if known_as(verb) in FIRST_SOURCE or (asked.division is Division.ONE_OWNER and asked.asks_servers_alone()):
+        assert way == "one of the owners"
+    else:
+        assert way == WAYS[asked.division]
 
 
 def _way(asked: list[tuple[str, Verb]], whole: Verb) -> str:
