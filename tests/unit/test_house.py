@@ -22,7 +22,6 @@ MOST_LINES_TOGETHER = 500
 # Small modules with a single user beside them that are not part of it: what each stands for.
 NOT_DUST = {
     "dm.changes.before_images": "how a server finds rows, where `event_rules` is about how it reads them",
-    "dm.errors.target": "errors have a file for each subject",
     "dm.mysql.dialect.mariadb": "dialects have a file for each server",
     "dm.worker.dm_openapi.templates": "requests of DM's OpenAPI have a file for each subject",
     "dm.worker.elsewhere": "has a state and threads of its own, and tests without a daemon's verbs",
