@@ -2,7 +2,8 @@
 
 A transaction never lies in two files of the source, and the relay's index notes the end of one about each MiB. So a
 piece begins and ends between two transactions, and nobody has to read what lies before it. A stretch stays within the
-files of one server: where the relay goes on with another, it ends.
+files of one server: where the relay goes on with another, or after a gap, it ends. No file of a stretch is missing, nor
+the end of one: pieces are read side by side, so nobody else would see it.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ from dm.progress.replayed import RelayRange, StoredReplay, read_replay
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover, has_undone
 from dm.rules.table_rules import TableRules
+from dm.sourcelog.relaylog.checked_file import CheckedFile
 from dm.sourcelog.relaylog.index import FileIndex, read_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, file_number
-from dm.sourcelog.relaylog.recovery import gtids_at
+from dm.sourcelog.relaylog.recovery import continues, gtids_at
 from dm.sourcelog.relaylog.relay_source import RelayEventSource, find_time
 from dm.sourcelog.relaylog.scan import created_at, scan
 from dm.sourcelog.stream.file_births import FileBirth
@@ -65,14 +67,27 @@ class RelayStretch:
         raise DMError("replay-without-relay", place=start, server=start.server_uuid)
 
     def pieces(self, size: int = PIECE_BYTES, end: Position | None = None) -> list[RelayRange]:
-        """The pieces, each of about `size` bytes, up to the relay's present end or to `end`, if that comes first."""
+        """The pieces, each of about `size` bytes, up to the relay's present end or to `end`, if that comes first.
+
+        Raises DMError where a file is missing in between, or the end of one.
+        """
         found: list[RelayRange] = []
+        before = ""
         for name in self._files():
             if end is not None and file_number(name) > end.file_number:
                 break
+            if before and not self._continues(before, name):
+                break
+            before = name
             limit = end.offset if end is not None and name == end.file else None
             found += _cut(name, self._index(name), self._begin(name), size, limit)
         return found
+
+    def _continues(self, name: str, after: str) -> bool:
+        """Whether nothing is missing between two files, as for every reader; False until the second has begun."""
+        with CheckedFile(self.sub, name, self._begin(name)) as file:
+            file.closed_at(max(file.size, self._begin(name)))
+        return continues(self.sub, name, self.sub, after)
 
     def _files(self) -> list[str]:
         return [name for name in self.sub.files() if file_number(name) >= self.start.file_number]

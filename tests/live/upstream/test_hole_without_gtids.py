@@ -5,7 +5,6 @@ Sets of GTIDs are the same before and after it, so a reader that took them as a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from dm.sourcelog.upstream.connection import connect
 from dm.sourcelog.upstream.facts import binlog_end, read_facts
 from tests.live.feed.test_reading import Feed, delivered_until
 from tests.live.syncer.shards.test_shards import held, subtasks_of
+from tests.testbed.anonymous_source import AnonymousSource
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.purge import purge_binlogs
 from tests.testbed.sync import RunningSync, endpoint_of, running_sync, subtask_for, wait_until
@@ -25,57 +25,22 @@ from tests.testbed.validation import RunningValidator, running_validator, valida
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
-MODES = {"OFF": ("ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF"), "OFF_PERMISSIVE": ("ON_PERMISSIVE", "OFF_PERMISSIVE")}
-BACK = {"OFF": ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"), "OFF_PERMISSIVE": ("ON_PERMISSIVE", "ON")}
 GONE = {"source-binlog-purged", "relay-gap"}
-
-
-@dataclass
-class Source:
-    """One that had GTIDs."""
-
-    server: ThrowawayServer
-    target: ThrowawayServer
-    schema: SchemaFactory
-    mode: str
-
-    def make(self, table: str = "") -> str:
-        name = self.schema(self.server, self.target)
-        if table:
-            for each in (self.server, self.target):
-                each.execute(f"CREATE TABLE {name}.{table}")
-        return name
-
-    def insert(self, name: str, row: int) -> None:
-        self.server.execute(f"INSERT INTO {name}.t VALUES ({row})")
-
-    def forget_gtids(self) -> None:
-        self.server.execute(*(f"SET GLOBAL gtid_mode = {mode}" for mode in MODES[self.mode]))
-
-    def have_gtids_again(self) -> None:
-        self.server.execute(*(f"SET GLOBAL gtid_mode = {mode}" for mode in BACK[self.mode]))
-
-    def make_hole(self, name: str) -> None:
-        for row in (3, 4):
-            self.insert(name, row)
-            self.server.execute("FLUSH BINARY LOGS")
-        purge_binlogs(self.server)
-        self.insert(name, 5)
 
 
 @pytest.fixture(params=["OFF", pytest.param("OFF_PERMISSIVE", marks=pytest.mark.chaos)])
 def source(
     server: ServerFactory, target: ThrowawayServer, schema: SchemaFactory, request: pytest.FixtureRequest
-) -> Source:
+) -> AnonymousSource:
     if target.flavor != "mysql":
         pytest.skip("a MariaDB gives every transaction a GTID")
-    return Source(server("mysql"), target, schema, request.param)
+    return AnonymousSource(server("mysql"), target, schema, request.param)
 
 
 TABLE = "t (id INT PRIMARY KEY)"
 
 
-def ends(source: Source) -> list[Until]:
+def ends(source: AnonymousSource) -> list[Until]:
     """After the hole: a place, a time, all GTIDs that the source has."""
     endpoint = endpoint_of(source.server)
     connection = connect(endpoint)
@@ -97,7 +62,7 @@ def refuses(running: RunningSync | RunningValidator) -> None:
 
 
 @pytest.mark.ci_flavor("mysql")
-def test_neither_a_sync_nor_a_validator_goes_on_after_it(source: Source) -> None:
+def test_neither_a_sync_nor_a_validator_goes_on_after_it(source: AnonymousSource) -> None:
     name = source.make(TABLE)
     subtask = validated(subtask_for(source.server, source.target, name, task=name))
     with running_sync(subtask) as sync:
@@ -123,7 +88,7 @@ def test_neither_a_sync_nor_a_validator_goes_on_after_it(source: Source) -> None
 
 
 @pytest.mark.ci_flavor("mysql")
-def test_a_shards_second_pass_does_not_leave_it_out(source: Source) -> None:
+def test_a_shards_second_pass_does_not_leave_it_out(source: AnonymousSource) -> None:
     name = source.make()
     (subtask,) = subtasks_of(name, [source.server], source.target)
     with running_sync(subtask) as sync:
@@ -140,7 +105,7 @@ def test_a_shards_second_pass_does_not_leave_it_out(source: Source) -> None:
 
 
 @pytest.mark.ci_flavor("mysql")
-def test_a_feed_ends_at_it(source: Source, tmp_path: Path) -> None:
+def test_a_feed_ends_at_it(source: AnonymousSource, tmp_path: Path) -> None:
     feed = Feed(source.server, source.make(), tmp_path / "relay")
     insert = f"INSERT INTO {feed.name}.t (id) VALUES ({{}})"
     with feed.relayed():
