@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+from collections.abc import Iterator
 
 import pytest
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
@@ -23,11 +24,26 @@ DEFAULT_TIMEOUT_CONFIG.connect = DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_C
 # takes a quarter of the collection, in each of the processes, and each search of a test's own looks at them, too.
 gc.disable()
 
+FLAVORS = ("mysql", "mariadb")
 CHAOS_SECONDS = 900  # a long test beside others that are long; the usual limit is for `make test`
 
 
+def _beyond_samples(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """The cases that `ci_sample` leaves to `make chaos`: all but some at equal distances, the first among them."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("ci_sample") is not None and item.get_closest_marker("chaos") is None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for all_of_one in cases.values():
+        marker = all_of_one[0].get_closest_marker("ci_sample")
+        assert marker is not None
+        count = min(marker.args[0], len(all_of_one))
+        sample = {number * len(all_of_one) // count for number in range(count)}
+        yield from (item for number, item in enumerate(all_of_one) if number not in sample)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long tests run on one flavour in `make test` (`ci_flavor`) and on the others in `make chaos`.
+    """Long tests run on one flavour (`ci_flavor`), with some cases (`ci_sample`), or in `make chaos` alone (`chaos`).
 
     What runs in `make chaos` alone may take longer. Tests on TiDB run where TiDB is: it takes minutes to build, so
     `make install` does not.
@@ -38,9 +54,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(not_built)
         marker = item.get_closest_marker("ci_flavor")
         if marker is not None and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            flavor = item.callspec.params.get("flavor")
-            if flavor is not None and flavor not in marker.args:
+            # It is the parameter of a fixture that may be named after what it makes.
+            flavors = [value for value in item.callspec.params.values() if value in FLAVORS]
+            if len(flavors) == 1 and flavors[0] not in marker.args:
                 item.add_marker(pytest.mark.chaos)
+    for item in _beyond_samples(items):
+        item.add_marker(pytest.mark.chaos)
+    for item in items:
         if item.get_closest_marker("chaos") is not None and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(CHAOS_SECONDS))
 

@@ -138,6 +138,7 @@ def test_a_key_that_no_statement_may_name_is_passed_over(
         ("mysql", "MEMORY", "utf8mb4_tr_0900_ai_ci"),
     ],
 )
+@pytest.mark.ci_flavor("mysql", "mariadb")  # engines that only one of them has
 def test_characters_that_an_engine_sorts_otherwise_than_it_compares_are_not_walked(
     flavor_of: str, engine: str, collation: str, mysql: ThrowawayServer, mariadb: ThrowawayServer, schema: SchemaFactory
 ) -> None:

@@ -99,6 +99,7 @@ def test_what_stands_for_no_character_is_null_and_flagged(
     assert not any(value is True for row in (one, three) for value in row.values())
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_half_of_a_character_is_null_and_flagged(
     upstream: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider
 ) -> None:

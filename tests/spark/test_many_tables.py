@@ -58,6 +58,7 @@ def records(load: FullLoad) -> int:
 
 
 @pytest.mark.parametrize("dump_format", ["parquet", "sql"])
+@pytest.mark.ci_sample(1)
 def test_sixty_small_tables_are_one_job_and_a_handful_of_connections(
     mariadb: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider, dump_format: str
 ) -> None:

@@ -45,6 +45,7 @@ def in_store(s3: S3Server, make: LoadFactory, server: ThrowawayServer, **setting
         pytest.param("flush", "parquet", marks=pytest.mark.chaos),
     ],
 )
+@pytest.mark.ci_sample(1)
 def test_a_load_through_a_store_is_identical(
     s3: S3Server, mariadb: ThrowawayServer, full_load: LoadFactory, consistency: str, dump_format: str
 ) -> None:

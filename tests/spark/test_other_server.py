@@ -30,6 +30,7 @@ KEYED, KEYLESS = "CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE t (id INT)
     ],
     ids=["point", "bounds", "rows", "snapshot"],
 )
+@pytest.mark.ci_sample(2)
 def test_a_session_that_reaches_another_server_ends_the_run(
     table: str,
     where: ModuleType,

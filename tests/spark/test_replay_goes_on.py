@@ -97,6 +97,7 @@ EACH_STEP = [
 
 
 @pytest.mark.parametrize("driver", EACH_STEP)
+@pytest.mark.ci_flavor("mariadb")
 def test_a_task_may_be_resumed_instead(
     scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch, driver: str
 ) -> None:
@@ -182,6 +183,7 @@ def test_a_cancelled_replay_is_the_syncers(scene: Scene, spark: SparkProvider, m
     ("trigger", "files"),
     [(True, "whole"), pytest.param(False, "torn", marks=pytest.mark.chaos), (True, "gone")],
 )
+@pytest.mark.ci_sample(1)
 def test_a_replay_begins_anew_where_its_plan_does_not_hold(
     scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch, trigger: bool, files: str
 ) -> None:

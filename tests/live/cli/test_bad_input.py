@@ -14,7 +14,7 @@ from tests.live.cli.newcomer import AT_SOURCE, BAD_USAGE, FAILED, OK, PRECHECK_F
 from tests.testbed.park import ServerPark
 from tests.testbed.proxy import FaultProxy
 
-pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]
 
 _USERS = re.compile(r"[0-9]+ users: .+")  # accounts of other tests are at the shared servers as well
 _GRANT = re.compile(r"GRANT [^;]+? TO '[^']+'@'%'")

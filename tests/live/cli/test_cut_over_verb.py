@@ -249,6 +249,7 @@ def test_what_can_not_be_applied_is_aborted(move: Move, late: bool) -> None:
     "fencing",
     *(pytest.param(state, marks=pytest.mark.chaos) for state in ("fenced", "drained", "proved", "switching")),
 ])  # fmt: skip
+@pytest.mark.ci_flavor("mariadb")
 def test_a_daemon_that_is_killed_goes_on_from_the_row(move: Move, kill_in: str) -> None:
     grant(move)
     program = move.daemon.directory / "slow"

@@ -280,6 +280,7 @@ def agree(server: ThrowawayServer, schema: str, seed: int, count: int) -> int:
     return compared
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_both_ways_agree_where_both_can_go(target: ThrowawayServer, schema: SchemaFactory) -> None:
     assert agree(target, schema(target), 20261125, 300) > 300
 

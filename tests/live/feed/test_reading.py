@@ -304,6 +304,7 @@ def test_what_it_is_not_told_it_asks_for(tmp_path: Path) -> None:
     assert raised.value.name == "feed-option"
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_batch_ends_where_files_are_those_of_another_server(
     server: ServerFactory, flavor: Flavor, tmp_path: Path
 ) -> None:

@@ -146,6 +146,7 @@ def gtids(server: ThrowawayServer) -> str:
     return str(server.query(f"SELECT @@GLOBAL.{variable}")[0][0])
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_stretches_meet_and_what_stands_in_the_way_is_said(scene: Scene, flavor: Flavor) -> None:
     k, keyless = f"{scene.there}.k", f"{scene.there}.l"
     with session(scene.upstream, scene.name) as cursor, scene.following():
@@ -204,6 +205,7 @@ def test_stretches_meet_and_what_stands_in_the_way_is_said(scene: Scene, flavor:
     assert (dict(report.statements), report.file != "") == ({keyless: 1}, True)
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_table_that_is_ahead_of_the_checkpoint_is_refused(scene: Scene) -> None:
     """A later state of its rows would be overwritten, and the file's head would be wrong."""
     key = SubtaskKey(scene.subtask.meta_schema, scene.subtask.task, scene.subtask.source_id)

@@ -46,6 +46,7 @@ def write_much(source: ThrowawayServer) -> None:
 
 @pytest.mark.parametrize("point", FAULT_POINTS)
 @pytest.mark.parametrize("passage", [1, pytest.param(2, marks=pytest.mark.chaos)])
+@pytest.mark.ci_sample(2)
 def test_files_are_equal_after_a_kill_at_a_fault_point(
     server: ServerFactory, flavor: Flavor, tmp_path: Path, point: str, passage: int
 ) -> None:

@@ -75,6 +75,7 @@ def sides(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFact
     return Sides(upstream, target, schema(upstream, target))
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_values_that_look_alike_differ(sides: Sides) -> None:
     lookalikes = LOOKALIKES + (MYSQL_LOOKALIKES if sides.source.flavor == "mysql" else [])
     insert = "INSERT INTO {{s}}.t{} VALUES (1, {}), (2, {})"
@@ -204,6 +205,7 @@ STRUCTURES = [
 MYSQL_STRUCTURES = [("a INT, KEY k ((a + 1))", "a INT, KEY k ((a + 2))", "index only")]
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_structures_that_differ(sides: Sides) -> None:
     structures = STRUCTURES + (MYSQL_STRUCTURES if sides.source.flavor == "mysql" else [])
     create = "CREATE TABLE {{s}}.t{} ({})"

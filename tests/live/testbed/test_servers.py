@@ -54,6 +54,7 @@ def test_two_servers_have_different_identities(upstreams: tuple[ThrowawayServer,
         assert first.query("SELECT @@server_uuid") != second.query("SELECT @@server_uuid")
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_options_go_over_the_defaults(server: ServerFactory, flavor: Flavor) -> None:
     special = server(flavor, gtid=False, binlog_row_metadata="FULL", lower_case_table_names=1)
     assert special.query("SELECT @@binlog_row_metadata, @@lower_case_table_names") == (("FULL", 1),)
@@ -61,6 +62,7 @@ def test_options_go_over_the_defaults(server: ServerFactory, flavor: Flavor) -> 
         assert special.query("SELECT @@gtid_mode") == (("OFF",),)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_what_was_committed_survives_a_sigkill_and_the_address_stays(
     server: ServerFactory, schema: SchemaFactory, flavor: Flavor
 ) -> None:
@@ -77,6 +79,7 @@ def test_what_was_committed_survives_a_sigkill_and_the_address_stays(
     assert victim.query(f"SELECT COUNT(*) FROM {name}.t") == ((2,),)
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_frozen_server_accepts_nothing_until_it_is_thawed(server: ServerFactory, flavor: Flavor) -> None:
     sleeper = server(flavor)
     sleeper.freeze()
@@ -98,6 +101,7 @@ def test_users_get_what_they_are_granted_and_no_more(upstream: ThrowawayServer, 
     assert closed not in visible
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_server_that_cannot_start_says_why(server: ServerFactory, flavor: Flavor) -> None:
     broken = server(flavor, start=False, no_such_variable=1)
     with pytest.raises(DMError) as raised:
@@ -106,6 +110,7 @@ def test_a_server_that_cannot_start_says_why(server: ServerFactory, flavor: Flav
     assert "no_such_variable" in str(raised.value) or "no-such-variable" in str(raised.value)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_no_server_outlives_a_killed_parent(tmp_path: Path, flavor: Flavor) -> None:
     program = textwrap.dedent(f"""
         import sys, threading

@@ -62,6 +62,7 @@ def test_a_source_that_ends_before_our_place_is_not_synced(server: ServerFactory
         pytest.param("mysql", True, False, marks=pytest.mark.chaos),
     ],
 )
+@pytest.mark.ci_sample(1)
 def test_a_new_run_pauses_though_the_new_files_have_its_place_and_its_gtids(
     server: ServerFactory, emptied: ThrowawayServer, flavor: Flavor, gtid: bool, idle: bool
 ) -> None:

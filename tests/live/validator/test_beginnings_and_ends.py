@@ -36,6 +36,7 @@ def table(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFact
     return name
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_fast_looks_whether_keys_are_there(upstream: ThrowawayServer, target: ThrowawayServer, table: str) -> None:
     subtask = validated(subtask_for(upstream, target, table, task=table), mode="fast")
     with running_sync(subtask) as sync:
@@ -173,6 +174,7 @@ def test_the_task_s_first_changes_are_looked_at_though_the_syncer_is_past_them(
 
 
 @pytest.mark.parametrize("told", ["place", "gtid"])
+@pytest.mark.ci_flavor("mysql")
 def test_nothing_after_the_cutover_is_read_and_no_row_waits_there(
     told: str, upstream: ThrowawayServer, target: ThrowawayServer, table: str
 ) -> None:
@@ -202,6 +204,7 @@ def test_nothing_after_the_cutover_is_read_and_no_row_waits_there(
 
 
 @pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.ci_flavor("mariadb")
 def test_a_cutover_after_the_last_transaction_is_reached(
     begun: bool, upstream: ThrowawayServer, target: ThrowawayServer, table: str
 ) -> None:

@@ -87,6 +87,7 @@ def test_a_table_whose_rows_are_logged_in_part(upstream: ThrowawayServer, target
     assert wrong(subtask) == [("other", "id=2")]
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_table_whose_structure_nobody_knows_any_more(
     upstream: ThrowawayServer, target: ThrowawayServer, tables: str, tmp_path: Path
 ) -> None:

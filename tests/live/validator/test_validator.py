@@ -165,6 +165,7 @@ def test_ddl_routes_and_event_filters(
         target.execute(f"DROP DATABASE {routed}")
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_run_goes_on_where_the_last_one_stored(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:

@@ -91,6 +91,7 @@ def form(scene: Scene) -> JSON:
 
 
 @pytest.mark.parametrize("verb", [("update-task", "--yes"), ("start-task", "-s", "two")])
+@pytest.mark.ci_sample(1)
 def test_a_source_that_joins_has_the_others_take_account_of_it(scene: Scene, verb: tuple[str, ...]) -> None:
     """It may alter tables that others write rows to."""
     one, _ = scene.upstreams

@@ -95,6 +95,7 @@ def scene(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFact
     return Scene(upstream, target, schema(upstream, target))
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_task_ends_at_a_place_and_what_comes_after_it_waits_for_another_start(scene: Scene) -> None:
     """Row and place at once: the rows of the place are there, the next transaction is not."""
     scene.write(1)

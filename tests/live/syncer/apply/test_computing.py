@@ -208,6 +208,7 @@ def test_what_a_session_of_another_zone_has_stored_is_compared(summer: Twins) ->
     assert found == utc(summer.upstream, f"SELECT id, ts, h, u FROM {name}.keyed")
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_what_a_session_of_another_zone_has_stored_is_compared_without_a_key(summer: Twins) -> None:
     name = summer.name
     now = "'2020-01-01 00:00:00'"
@@ -273,6 +274,7 @@ def refused(summer: Twins, task: SubtaskConfig) -> DMError:
     return caught.value
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_the_way_out_of_a_key_or_check_that_a_session_of_another_zone_has_passed(summer: Twins) -> None:
     name, there, task = summer.name, summer.by_sql, summer.tasks["sql"]
     summer.upstream.execute(

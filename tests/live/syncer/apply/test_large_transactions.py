@@ -118,6 +118,7 @@ def count(target: ThrowawayServer, table: str) -> int:
     indirect=["flavor"],
     ids=str,
 )
+@pytest.mark.ci_flavor("mysql")
 def test_a_transaction_beyond_the_quota_arrives_through_the_spool(
     upstream: ThrowawayServer,
     target: ThrowawayServer,

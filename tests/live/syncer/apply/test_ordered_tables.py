@@ -220,6 +220,7 @@ ApplyLane._commit = in_turn
 @pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("rows", [10, 20_000])
 @pytest.mark.parametrize("dies", DIES)
+@pytest.mark.ci_sample(2)
 def test_a_crash_in_the_transaction_that_shows_it_leaves_all_rows_once(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, rows: int, dies: str
 ) -> None:

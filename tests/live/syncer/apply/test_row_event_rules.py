@@ -26,6 +26,7 @@ COMPUTED = (
 )
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_target_that_computes_otherwise_computes_in_both_forms(twins: Twins) -> None:
     name = twins.name
     twins.upstream.execute(*(table.format(name, "v + 1", "v + 2") for table in COMPUTED))
@@ -49,6 +50,7 @@ def test_a_target_that_computes_otherwise_computes_in_both_forms(twins: Twins) -
     assert found["same"] == ("events", ""), "as the statement has it, and as the target prints it"
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_target_that_compares_otherwise_computes_in_both_forms(twins: Twins) -> None:
     table = (
         "CREATE TABLE {}.{} (id INT PRIMARY KEY, a VARCHAR(9) COLLATE {}, w INT AS (a = 'x') STORED)"
@@ -133,6 +135,7 @@ def test_a_target_that_passes_over_errors_is_given_no_events(
         twins.close()
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_values_that_a_setting_would_cut_are_refused_while_the_task_runs(alone: Twins) -> None:
     hot, target = f"{alone.name}.hot", alone.target
     alone.upstream.execute(f"INSERT INTO {hot} VALUES (1, 1)")

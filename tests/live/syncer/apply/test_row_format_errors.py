@@ -68,6 +68,7 @@ def told(twins: Twins, form: str, relay_directory: Path | None = None) -> Told |
 
 @pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize(("error", "at_target", "at_source"), BROKEN)
+@pytest.mark.ci_sample(4)
 def test_what_the_target_refuses_is_the_same_error(twins: Twins, error: str, at_target: str, at_source: str) -> None:
     twins.create(*TABLES)
     twins.begin()
@@ -93,6 +94,7 @@ def test_what_the_target_refuses_is_the_same_error(twins: Twins, error: str, at_
     ("at_source", "at_target"),
     [("LONGTEXT", "JSON"), ("VARCHAR(9)", "VARCHAR(9) CHECK (JSON_VALID(j))")],
 )
+@pytest.mark.ci_sample(1)
 def test_a_text_that_only_the_target_wants_to_be_json_is_the_same_error(
     twins: Twins, at_source: str, at_target: str
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_text_that_only_the_target_wants_to_be_json_is_the_same_error(
 
 @pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("at_source", ORPHANS)
+@pytest.mark.ci_sample(1)
 def test_an_orphan_is_the_same_error(twins: Twins, at_source: str) -> None:
     twins.check_foreign_keys()
     twins.create(
@@ -221,6 +224,7 @@ def test_a_damaged_row_is_never_an_event(twins: Twins, tmp_path: Path, damage: s
     assert (by_events is None, len(rows_by_events)) == ((True, 2) if zero else (False, 1))
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_table_whose_events_are_refused_goes_as_sql(twins: Twins) -> None:
     twins.create(*TABLES)
     twins.begin()
@@ -269,6 +273,7 @@ def test_a_structure_that_fits_again_has_its_rows_go_as_events_again(twins: Twin
     twins.demand_equal()
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_without_the_privilege_rows_go_as_sql(twins: Twins, flavor: Flavor) -> None:
     twins.create(*TABLES)
     user = f"u_{twins.name}"

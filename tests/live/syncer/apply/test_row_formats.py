@@ -39,6 +39,7 @@ LETTERS = "aZ 0'\\\t\0\r\näßéłőЖфαΩאش中文あ한€𝄞"
 DIALECTS = {"native": NATIVE, "hostile": HOSTILE}
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_long_values_of_one_length_in_a_table_without_a_key(twins: Twins) -> None:
     twins.create("CREATE TABLE {}.n (a INT, b BLOB NOT NULL)")
     twins.begin()
@@ -159,6 +160,7 @@ FAMILIES = [("refusing", True), ("refusing", False), ("keyless", True), ("keyles
 
 @pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize(("kind", "checks"), FAMILIES)
+@pytest.mark.ci_sample(2)
 def test_tables_that_foreign_keys_join_come_to_the_same(twins: Twins, kind: str, checks: bool) -> None:
     if checks:
         twins.check_foreign_keys()
@@ -188,6 +190,7 @@ def passed_over(target: ThrowawayServer) -> dict[str, JSON]:
     return {"computed": "sql"} if target.flavor == "mariadb" else {}
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_routes_name_the_tables_that_events_go_to(twins: Twins) -> None:
     name, upstream, target = twins.name, twins.upstream, twins.target
     twins.create(*TABLES)
@@ -226,6 +229,7 @@ def test_routes_name_the_tables_that_events_go_to(twins: Twins) -> None:
 @pytest.mark.ci_flavor("mysql")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", BATCH_POINTS)
+@pytest.mark.ci_sample(2)
 def test_a_kill_at_any_point_of_a_batch(twins: Twins, point: str) -> None:
     twins.create(*TABLES)
     twins.begin()

@@ -228,6 +228,7 @@ LOST = {
 
 
 @pytest.mark.parametrize("lost", LOST)
+@pytest.mark.ci_sample(3)
 def test_what_is_missing_is_the_same_error(together: Twins, monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
     together.create(TABLE)
     together.begin()
@@ -267,6 +268,7 @@ KILLS = [  # of each point one form, in turn; the others in `make chaos`
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("point", "form"), KILLS)
+@pytest.mark.ci_sample(3)
 def test_a_kill_at_any_point_of_a_batch(together: Twins, form: str, point: str) -> None:
     together.create(TABLE)
     together.begin()

@@ -36,6 +36,7 @@ DAMAGE = re.compile(r"code=36921|code=11126|code=36924|RawCause: 1054 |DIFFERENT
         pytest.param("mariadb", False, 2000, marks=pytest.mark.chaos),
     ],
 )
+@pytest.mark.ci_sample(1)
 def test_rows_are_equal_after_deaths_at_drawn_points(
     park: ServerPark, schema: SchemaFactory, tmp_path: Path, flavor: Flavor, relay: bool, memory_quota: int
 ) -> None:

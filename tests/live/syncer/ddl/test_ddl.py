@@ -114,6 +114,7 @@ def shards_of_one_table(
     ]
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_two_upstreams_that_run_the_same_alter_merge_into_one_table(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory
 ) -> None:

@@ -38,6 +38,7 @@ def beside(subtasks: Sequence[SubtaskConfig], shard_mode: str) -> list[SubtaskCo
 @pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("shard_mode", ["", "pessimistic"])
 @pytest.mark.parametrize("column", ["x INT AFTER id", "x INT NOT NULL DEFAULT 7"])
+@pytest.mark.ci_sample(2)
 def test_rows_meet_their_columns_by_name(
     upstreams: tuple[ThrowawayServer, ThrowawayServer],
     target: ThrowawayServer,

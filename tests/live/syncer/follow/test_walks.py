@@ -99,6 +99,7 @@ def test_a_row_and_a_statement_pass_the_files_of_their_walks(
     _expect("A DDL statement, file by file", statement, all_of_it=whole)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_gated_statement_passes_the_files_of_its_walk(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:

@@ -330,6 +330,7 @@ INDEXED = f"{KEYED}, c INT, KEY by_c (c)"
         ),
     ],
 )
+@pytest.mark.ci_sample(4)
 def test_nobody_waits_for_a_shard_that_is_beyond_a_statement(
     upstream: ThrowawayServer,
     target: ThrowawayServer,

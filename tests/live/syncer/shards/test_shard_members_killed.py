@@ -157,6 +157,7 @@ def merging(name: str, upstreams: Sequence[ThrowawayServer], target: ThrowawaySe
 
 @pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize(("scene", "mode"), KILLS)
+@pytest.mark.ci_sample(3)
 def test_the_next_run_goes_on(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, scene: Scene, mode: str
 ) -> None:

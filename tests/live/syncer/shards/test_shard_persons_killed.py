@@ -63,6 +63,7 @@ def indexes(target: ThrowawayServer, name: str) -> set[str]:
 @pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("point", ["unlock.stored", "unlock.committed", "unlock.skipped"])
+@pytest.mark.ci_sample(3)
 def test_a_ddl_that_is_not_to_be_executed(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, point: str, mode: ShardMode
 ) -> None:

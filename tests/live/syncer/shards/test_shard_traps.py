@@ -88,6 +88,7 @@ _CHAOS = pytest.mark.chaos
         pytest.param("optimistic", GOES_ELSEWHERE, id="a row moves, optimistic", marks=_CHAOS),
     ],
 )
+@pytest.mark.ci_sample(1)
 def test_dms_trap_is_none(
     upstreams: tuple[ThrowawayServer, ThrowawayServer],
     target: ThrowawayServer,

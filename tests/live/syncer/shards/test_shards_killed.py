@@ -43,6 +43,7 @@ KILLS = [
 
 @pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize(("point", "columns"), KILLS)
+@pytest.mark.ci_sample(6)
 def test_the_next_run_goes_on(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, point: str, columns: str
 ) -> None:

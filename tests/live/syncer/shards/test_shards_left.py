@@ -128,6 +128,7 @@ BOTH_MODES = pytest.mark.parametrize("mode", ["pessimistic", "optimistic"])
 @pytest.mark.parametrize(
     "left_out_by", ["", pytest.param("rule", marks=pytest.mark.chaos), pytest.param("person", marks=pytest.mark.chaos)]
 )
+@pytest.mark.ci_sample(2)
 def test_shards_go_with_their_schema_and_the_targets_stays(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str, waits: bool, left_out_by: str
 ) -> None:

@@ -112,6 +112,7 @@ def made(
 
 @pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize(("columns", "relay"), WAYS)
+@pytest.mark.ci_sample(1)
 def test_a_pass_that_is_stored_ends_at_the_old_servers_place(
     server: ServerFactory, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path, columns: str, relay: bool
 ) -> None:
@@ -149,6 +150,7 @@ def in_order(server: ThrowawayServer, before: str, statements: dict[int, str]) -
 
 @pytest.mark.parametrize("flavor", ["mysql"])
 @pytest.mark.parametrize("columns", [KEYED, KEYLESS])
+@pytest.mark.ci_sample(1)
 def test_what_main_has_read_is_after_its_place_at_the_new_server(
     server: ServerFactory, target: ThrowawayServer, schema: SchemaFactory, columns: str
 ) -> None:

@@ -84,6 +84,7 @@ def scene(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFact
 
 
 @pytest.mark.parametrize("told", [False, True])
+@pytest.mark.ci_sample(1)
 def test_a_run_pauses_until_a_new_position_is_given(scene: Scene, *, told: bool) -> None:
     """The `meta` of its beginning says nothing any more: a table without a key would get its rows twice."""
     meta = scene.first if told else None

@@ -79,6 +79,7 @@ CONFLICTS = (
 
 @pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("row_format", ["auto", "sql"])
+@pytest.mark.ci_sample(1)
 def test_a_task_pauses_before_the_first_write_that_would_be_lost(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str, row_format: str
 ) -> None:

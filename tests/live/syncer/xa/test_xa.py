@@ -196,6 +196,7 @@ def test_rows_that_do_not_fit_in_memory_are_applied_once_after_two_kills(
     assert list(tmp_path.rglob("*.xa")) == []
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_another_host_reads_again_what_is_prepared_and_brings_every_row_once(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:
