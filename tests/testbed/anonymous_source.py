@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.purge import purge_binlogs
 
 MODES = {"OFF": ("ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF"), "OFF_PERMISSIVE": ("ON_PERMISSIVE", "OFF_PERMISSIVE")}
 BACK = {"OFF": ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON"), "OFF_PERMISSIVE": ("ON_PERMISSIVE", "ON")}
+GONE = {"source-binlog-purged", "relay-gap"}
+
+
+def demand_hole(error: BaseException | None) -> None:
+    """Fail unless the error says that something is missing."""
+    assert isinstance(error, DMError)
+    assert error.name in GONE, error
 
 
 @dataclass
