@@ -145,7 +145,7 @@ def _catch_up(source: ThrowawayServer, subtask: SubtaskConfig, directory: Path, 
 def _lag(lags: list[float], size: int) -> Comparison:
     worst = Series("dm, the longest", "ms", [max(lags)])
     notes: dict[str, JSON] = {"bytes": size, "rows": len(lags), "median": round(statistics.median(lags), 2)}
-    what = f"a shard waits, {size / _MB:.0f} MB behind it: commit to visible in another table"
+    what = f"a shard waits, {size / _MB:.0f} MB after it: commit to visible in another table"
     return Comparison("shards.lag", what, worst, Series("limit", "ms", [_LAG]), _GOALS["lag"], "limit", notes)
 
 

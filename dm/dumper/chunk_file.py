@@ -152,7 +152,7 @@ class _SqlFile:
         """Refuse JSON documents whose text does not say everything: other tools read nothing but text."""
         columns = self.form.columns
         documents = [column.name for column in columns if column.type.is_document]
-        # Behind the columns the batch has what the text of each document leaves out. A constant stands in for the
+        # After the columns the batch has what the text of each document leaves out. A constant stands in for the
         # columns of a table that stores none.
         left_out = batch.columns[len(columns) :] if columns else []
         for name, values in zip(documents, left_out, strict=False):  # none of them with `json-types: text`

@@ -202,8 +202,8 @@ class Model:
         elif not run.held:
             yield from ((target, following) for following in self._dispatch(run))
         if run.held and target.event is not None:
-            behind = target._replace(event=target.event._replace(intent=None))
-            yield self._passed(behind, number), run._replace(held=False)
+            done = target._replace(event=target.event._replace(intent=None))
+            yield self._passed(done, number), run._replace(held=False)
         yield from self._lane_steps(target, run, orphans)
 
     def _passed(self, target: Target, number: int) -> Target:

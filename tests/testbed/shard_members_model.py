@@ -172,15 +172,15 @@ class MembersModel:
     def _given_up(self, state: State, table: int) -> Iterator[State]:
         """A shard of the first source is no more, nor are its rows that wait; the source's run is ended."""
         target, stored = state.target, state.target.sources[0]
-        behind = max(place for place, event in enumerate(self.histories[0], 1) if event.table == table)
-        if stored.at < behind or target.begun > target.executed:
+        last = max(place for place, event in enumerate(self.histories[0], 1) if event.table == table)
+        if stored.at < last or target.begun > target.executed:
             return
         second = stored.second
         if second is not None:
             second = second._replace(tables=tuple(each for each in second.tables if each[0] != table))
         held = tuple(each for each in stored.held if each[0] != table)
         target = with_source(target, 0, Source(stored.at, held, second))
-        target = target._replace(members=with_member(target.members, self._key(0, table, behind), None))
+        target = target._replace(members=with_member(target.members, self._key(0, table, last), None))
         yield state._replace(target=self._left(target), runs=replaced(state.runs, 0, None))
 
     def _left(self, target: Target) -> Target:
@@ -315,11 +315,11 @@ class MembersModel:
             if self._turn_is_free(state, source):
                 yield from self._decided(target, source, run, key, has)
         elif run.phase == "admitted":
-            yield self._behind(self._entered(target, key, has), source, run)
+            yield self._after(self._entered(target, key, has), source, run)
         elif run.phase in ("alone", "widened"):
             if run.phase == "alone":
                 target = altered(target, event.what)
-            yield self._behind(with_known(target, key, member_of(target, key)._replace(has=has)), source, run)
+            yield self._after(with_known(target, key, member_of(target, key)._replace(has=has)), source, run)
         elif run.phase == "to arrive":
             paused = any(isinstance(each, str) for each in state.decisions)
             arrived = self._arrived(target, key, event.what, has, paused=paused)
@@ -328,7 +328,7 @@ class MembersModel:
             elif source == 0 and TABLES[event.table] in state.decisions:  # a person leaves its statement out
                 member = member_of(target, key)
                 member = member._replace(has=has, excused=member.excused + event.what)
-                yield self._behind(with_known(target, key, member), source, run)
+                yield self._after(with_known(target, key, member), source, run)
         elif run.phase == "arrived":
             if target.executed >= number:
                 yield target, run._replace(phase="to pass")
@@ -342,7 +342,7 @@ class MembersModel:
             member = member_of(target, key)
             excused = member.excused + ("" if target.ddls[number - 1].effect == event.what else event.what)
             passed = Member(number, max(member.ready, number), has, waived=member.waived, excused=excused)
-            yield self._behind(with_known(target, key, passed), source, run)
+            yield self._after(with_known(target, key, passed), source, run)
         elif run.phase == "to hold":
             yield self._held(target, source, run, event.table)
         else:
@@ -484,11 +484,11 @@ class MembersModel:
         elif run.phase == "after" or self.without == "L before it leaves":
             yield changed, run._replace(at=run.at + 1, phase="")
         else:
-            yield self._behind(changed, source, run)
+            yield self._after(changed, source, run)
 
     # -- What is stored of a source
 
-    def _behind(self, target: Target, source: int, run: Run) -> tuple[Target, Run]:
+    def _after(self, target: Target, source: int, run: Run) -> tuple[Target, Run]:
         return self._at(target, source, run, run.at + 1), run._replace(at=run.at + 1, phase="")
 
     @staticmethod

@@ -250,12 +250,12 @@ class ShardModel:
         """The barrier, and L before the event; then the table has passed it, or has arrived at it."""
         stored, member = target.sources[source], _member(target, table)
         number = member.passed + 1
-        behind = self._at(stored, run, run.at)
+        there = self._at(stored, run, run.at)
         if target.executed >= number:
-            yield _with(target, source, behind), run._replace(phase="passed")
+            yield _with(target, source, there), run._replace(phase="passed")
             return
         if self.without != "L before ready":
-            target = _with(target, source, behind)
+            target = _with(target, source, there)
         members = _put(target.members, table, member._replace(ready=number))
         yield target._replace(members=members), run._replace(phase="arrived")
 
@@ -367,12 +367,12 @@ class ShardModel:
         table = self.histories[source][run.at].table
         member = _member(target, table)
         passed = target._replace(members=_put(target.members, table, member._replace(passed=member.passed + 1)))
-        behind = self._at(target.sources[source], run, run.at + 1)
+        there = self._at(target.sources[source], run, run.at + 1)
         following = run._replace(at=run.at + 1, phase="")
         if self.without == "passed with L":
             yield passed, following  # the checkpoint follows some time
         else:
-            yield _with(passed, source, behind), following
+            yield _with(passed, source, there), following
 
     def _create(self, target: Target, source: int, run: Run) -> tuple[Target, Run]:
         """A shard joins with the structure of the others, or is early."""
@@ -386,15 +386,15 @@ class ShardModel:
     def _hold(self, target: Target, source: int, run: Run) -> Iterator[tuple[Target, Run | None]]:
         table = self.histories[source][run.at].table
         stored = target.sources[source]
-        behind = self._at(stored, run, run.at + 1)
-        if self.without == "hold with L" and behind != stored:
-            yield _with(target, source, behind), run  # and then the rest
+        there = self._at(stored, run, run.at + 1)
+        if self.without == "hold with L" and there != stored:
+            yield _with(target, source, there), run  # and then the rest
             return
-        second = behind.second
+        second = there.second
         if run.second and second is not None:
             left = tuple(each for each in second.tables if each[0] != table)
-            behind = behind._replace(second=second._replace(tables=left))
-        held = behind._replace(held=tuple(sorted({*behind.held, (table, run.at)})))
+            there = there._replace(second=second._replace(tables=left))
+        held = there._replace(held=tuple(sorted({*there.held, (table, run.at)})))
         yield _with(target, source, held), run._replace(at=run.at + 1, phase="")
 
     def _begin(self, target: Target, source: int, run: Run) -> tuple[Target, Run]:

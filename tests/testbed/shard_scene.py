@@ -25,7 +25,7 @@ class Shard:
     odd: bool = False  # its last statement was not the others'
 
     @property
-    def behind(self) -> Sequence[ShardDdl]:
+    def reached(self) -> Sequence[ShardDdl]:
         """What it has come to."""
         return self.order[: self.passed]
 
@@ -87,7 +87,7 @@ class Joining:
         """Whether one shard is before a numbered DDL that another one is beyond."""
         if not self.by_state:
             return one.passed < other.passed
-        return any(ddl.gated and ddl not in one.behind for ddl in other.behind)
+        return any(ddl.gated and ddl not in one.reached for ddl in other.reached)
 
     def may_be_made_beside(self, like: Shard, others: Iterable[Shard]) -> bool:
         """Whether a table that is made like a shard of another source finds the target as it needs it, or waits.
@@ -96,7 +96,7 @@ class Joining:
         the new table knows nothing is executed before its source comes to it.
         """
         if self.by_state:
-            return any(set(other.behind) == set(like.behind) for other in others)
+            return any(set(other.reached) == set(like.reached) for other in others)
         return any(not self.before(like, other) for other in others)
 
     def waits(self, shard: Shard, others: Iterable[Shard]) -> bool:

@@ -135,12 +135,12 @@ def test_a_documented_file_merges_shards_that_are_altered_in_turn(
     site.sources[source].execute(
         f"ALTER TABLE {first} ADD COLUMN note VARCHAR(20)", f"INSERT INTO {first} VALUES (4, 'after it', 'yes')"
     )
-    behind = "SELECT c_source, c_table FROM mall.orders WHERE id = 4"
+    fourth = "SELECT c_source, c_table FROM mall.orders WHERE id = 4"
     if copied:
         site.daemon.wait(task, waits, "the first shard waits for the others")
-        assert site.target.query(behind) == ()
+        assert site.target.query(fourth) == ()
     else:
-        wait_until(lambda: site.target.query(behind) == (("01", "1"),), "the first shard's row comes at once")
+        wait_until(lambda: site.target.query(fourth) == (("01", "1"),), "the first shard's row comes at once")
     for source, table in others:
         site.sources[source].execute(
             f"UPDATE {table} SET item = 'not altered yet' WHERE id = 3",

@@ -148,12 +148,12 @@ def test_a_stream_ends_where_it_cannot_go_on(
 
     (place,) = [word for word in raised.value.workaround.split() if word.startswith(f"{end_of(upstream)[0]}:")]
     wider = feed.structure.replace(" STORED)", " STORED, w INT)")
-    behind = feed.reader(structure=wider, start=place)
-    begin = behind.initialOffset()
-    rows = part(behind, begin, behind.latestOffset(begin, ReadAllAvailable()))
+    altered = feed.reader(structure=wider, start=place)
+    begin = altered.initialOffset()
+    rows = part(altered, begin, altered.latestOffset(begin, ReadAllAvailable()))
     assert [change.after and (change.after["id"], change.after["w"]) for change in rows] == [(b"3", b"3")]
     with pytest.raises(DMError) as raised:
-        part(feed.reader(), before, behind.latestOffset(begin, ReadAllAvailable()))
+        part(feed.reader(), before, altered.latestOffset(begin, ReadAllAvailable()))
     assert raised.value.name == "feed-ddl", "a batch that somebody else has planned"
 
 
@@ -212,11 +212,11 @@ def test_the_decision_of_an_xa_transaction_with_rows_or_an_unknown_one_is_refuse
     feed.first, feed.begin = end_of(upstream)
     with feed.relayed():
         upstream.execute(*xa(xid, f"{mine}(1)"))
-        _, behind = end_of(upstream)
+        _, prepared = end_of(upstream)
         upstream.execute(f"{mine}(2)", f"XA COMMIT '{xid}'")
         _, later = end_of(upstream)
         upstream.execute(f"{mine}(3)", f"XA COMMIT '{xid}0'")
-    for place, rows in ((behind, [b"2"]), (later, [b"3"])):
+    for place, rows in ((prepared, [b"2"]), (later, [b"3"])):
         start = feed.reader(start=f"{feed.first}:{place}").initialOffset()
         assert delivered_until(feed, start, "feed-xa") == rows
 

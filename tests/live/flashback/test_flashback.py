@@ -218,12 +218,12 @@ def test_a_table_that_is_ahead_of_the_checkpoint_is_refused(scene: Scene) -> Non
             cursor.execute("INSERT INTO k VALUES (1)")
             cursor.execute("INSERT INTO l VALUES (1)")
 
-    def put(behind: int) -> None:
+    def put(further: int) -> None:
         """Say that a table is so far, as a replay does."""
         with closing(TargetConnection(scene.subtask.target)) as connection:
             found = read_checkpoint(connection, key)
             assert found is not None
-            own = replace(found.position, offset=found.position.offset + behind)
+            own = replace(found.position, offset=found.position.offset + further)
             table = TableName(scene.name, "k")
             store_table(connection, key, table, replace(found.tables[table], point=own))
 

@@ -140,10 +140,10 @@ def test_a_shard_that_waits_goes_on_waiting_and_its_structure_counts_as_the_one_
         two.join(C)
         learn(one, like(A))
         learn(two, like(C))
-        behind = like(A, "id INT PRIMARY KEY, x INT UNIQUE")
+        after = like(A, "id INT PRIMARY KEY, x INT UNIQUE")
         with claimed(one.connection, one.claim):
             one.groups.arrive(one.connection, ddl(A))
-            ShardStructures(one.key).arrived(one.connection, A, behind, like(A))
+            ShardStructures(one.key).arrived(one.connection, A, after, like(A))
         assert survey(one, A, form="another").gated
         assert survey(two, C, form=ddl(C).form).gated
         assert not survey(two, C, form="another").gated
@@ -152,7 +152,7 @@ def test_a_shard_that_waits_goes_on_waiting_and_its_structure_counts_as_the_one_
         two.arrive(ddl(C))
         two.executes(C)
         (other,) = survey(two, C).others
-        assert other.schema == behind
+        assert other.schema == after
 
 
 def test_a_table_whose_create_table_waits_is_told_from_the_others(

@@ -88,7 +88,7 @@ def test_a_file_above_4_gib_is_pulled_and_resumed(server: ServerFactory, flavor:
     assert index is not None
     assert (index.final, index.complete) == (True, above)
     start = Position(sub.server_uuid, large, above - PIECE)
-    behind = read_to(RelayEventSource(stored, flavor), start, end_of(source))
-    assert [event[2] for event in behind[:2]] == [above - PIECE, above]
+    following = read_to(RelayEventSource(stored, flavor), start, end_of(source))
+    assert [event[2] for event in following[:2]] == [above - PIECE, above]
     assert first <= large
     record("relay.over_4_gib", {"file_bytes": os.stat(sub.file(large)).st_size, "killed_beyond": WRAP})

@@ -98,8 +98,8 @@ def in_bytes(native: ModuleType, events: list[CheckedEvent]) -> Sequence[Checked
 def both_ways(
     native: ModuleType, flavor: Flavor, runs: Sequence[list[CheckedEvent]], directory: Path, chance: random.Random
 ) -> list[str]:
-    behind = chance.choice(["", "", "00000000-0000-0000-0000-000000000001:1-5"]) if flavor == "mysql" else ""
-    start = Position(UUID, FILE, chance.choice([4, 4, 2000]), GtidSet.parse(behind, flavor))
+    executed = chance.choice(["", "", "00000000-0000-0000-0000-000000000001:1-5"]) if flavor == "mysql" else ""
+    start = Position(UUID, FILE, chance.choice([4, 4, 2000]), GtidSet.parse(executed, flavor))
     wanted, quota = chance.choice([1, 2]), chance.choice([1 << 12, 1 << 30])
     compiled = Listening(native, start, directory, wanted, quota)
     python = Listening(None, start, directory, wanted, quota)

@@ -215,8 +215,8 @@ def test_remove_meta_forgets_progress_of_each_source(one: TestHome) -> None:
 
 def test_the_form_of_output_may_stand_before_or_after_the_verb(one: TestHome) -> None:
     before = one.dmctl("--output", "json", "query-status")
-    behind = one.dmctl("query-status", "--output", "json")
-    assert before.json == behind.json == {"result": True, "msg": "", "tasks": []}
+    after = one.dmctl("query-status", "--output", "json")
+    assert before.json == after.json == {"result": True, "msg": "", "tasks": []}
     assert "no tasks" in one.dmctl("query-status").out
     assert "no tasks" in one.dmctl("--output", "json", "query-status", "--output", "table").out
 

@@ -56,7 +56,7 @@ def test_what_was_applied_in_whole_transactions_counts_for_all_tables() -> None:
     # What only the keyless lane did is not done for tables with a key.
     later = Takeover({}, Checkpoint(at(FIRST, 100, 5)), None, [LaneRow(KEYLESS, 1, 1, at(FIRST, 400, 11)), whole])
     assert (later.atomic_done(), later.keyless_done()) == (at(FIRST, 300, 9), at(FIRST, 400, 11))
-    # Both are behind L.
+    # L has passed both.
     done = Takeover({}, Checkpoint(at(FIRST, 500, 12)), None, [keyless, whole])
     assert (done.atomic_done(), done.keyless_done(), done.bound()) == (None, None, None)
 

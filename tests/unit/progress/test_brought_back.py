@@ -60,16 +60,16 @@ def test_the_run_ends_before_a_transaction_with_progress_of_the_way_back(
     progress = f"back_{end}".replace("_~", "~")
     assembler, asked = watched(wanted, from_target=True)
     events = [stream.format, *stream.insert(2), *together(stream, 3, progress)]  # progress alone is nothing
-    behind = stream.offset
+    end_of_third = stream.offset
     events += together(stream, 4, progress, "t") + stream.insert(5)
     found: list[int] = []
     completed = assembler.feed_run(run_of(events)) if whole else assembled(assembler, events)
     with pytest.raises(DMError, match="brought from this target") as raised:
         found.extend(transaction.end.offset for transaction in completed)
     assert raised.value.name == "brought-back"
-    assert (len(found), found[-1]) == (2, behind)
+    assert (len(found), found[-1]) == (2, end_of_third)
     assert "task back " in raised.value.message
-    assert assembler.position.offset == behind, "the next run comes to the same transaction"
+    assert assembler.position.offset == end_of_third, "the next run comes to the same transaction"
     assert asked == ["db.back_syncer_checkpoint"]
 
 

@@ -120,7 +120,7 @@ def test_what_fails_while_a_statement_is_read_or_executed_tells_its_place_and_ca
         sync.wait_synced()
     with closing(upstream.connect(charset="latin1", autocommit=True)) as connection, connection.cursor() as cursor:
         cursor.execute(statement.format(s=name))
-    upstream.execute(f"CREATE TABLE {name}.behind (id INT)")
+    upstream.execute(f"CREATE TABLE {name}.later (id INT)")
     with running_sync(subtask) as sync:
         error = sync.wait_ended()
         sync.error = None
@@ -130,7 +130,7 @@ def test_what_fails_while_a_statement_is_read_or_executed_tells_its_place_and_ca
     operate_on_event(subtask, Request("skip", name, subtask.source_id), EventPlace.from_json(error.place))
     with running_sync(subtask) as sync:
         sync.wait_synced()
-    assert target.query(f"SHOW TABLES FROM {name} LIKE 'behind'") == (("behind",),)
+    assert target.query(f"SHOW TABLES FROM {name} LIKE 'later'") == (("later",),)
 
 
 def test_a_running_task_takes_an_operator_for_what_is_still_to_come(

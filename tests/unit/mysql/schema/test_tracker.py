@@ -183,10 +183,10 @@ def test_what_changes_is_noted_as_a_comparison_of_all_tables_would_find_it(first
                 for name in apart.keys() | set(tracker.tables())
                 if apart.get(name) is not tracker.get(name)
             }, number
-    apply(tracker, "CREATE TABLE behind (a INT)")
-    assert TableName("d", "behind") not in before
+    apply(tracker, "CREATE TABLE later (a INT)")
+    assert TableName("d", "later") not in before
     now = tracker.structures()
-    now.pop(TableName("d", "behind"), None)
+    now.pop(TableName("d", "later"), None)
     assert {name: was for name, was in before.items() if was is not now.get(name)} == {
         name: all_before.get(name)
         for name in all_before.keys() | now.keys()

@@ -135,8 +135,8 @@ def test_rows_of_a_mariadb_that_do_not_say_where_they_end_stand_in_the_file() ->
     assert int.from_bytes(inside[13:17], "little") == 0
     assert place.advance(inside)
     assert (place.offset, place.hole) == (500 + len(inside), 0)
-    (behind,) = placed([rows()], place.offset)
-    assert place.advance(behind)
+    (following,) = placed([rows()], place.offset)
+    assert place.advance(following)
     assert (place.offset, place.hole) == (500 + 2 * len(inside), 0)
 
 

@@ -31,12 +31,12 @@ SESSION = QuerySession(sql_mode=1, charset=(45, 45, 8), charset_collations=((45,
 class Source:
     """An online DDL that reads statements one by one, each an event of its own."""
 
-    def __init__(self, *, tracked: bool = True, behind: frozenset[TableName] = frozenset()) -> None:
+    def __init__(self, *, tracked: bool = True, dumped_after: frozenset[TableName] = frozenset()) -> None:
         self.tracker = SchemaTracker("mysql")
         if tracked:
             self.tracker.set(parse_create_table("CREATE TABLE t (id INT PRIMARY KEY, v INT, KEY k (v))", CONTEXT))
         self.records: dict[TableName, OnlineRecord] = {}
-        self.behind = behind
+        self.dumped_after = dumped_after
 
     def run(self, *statements: str) -> list[str]:
         """What is executed of all of them."""
@@ -61,7 +61,7 @@ class Source:
     def steps(self, online: OnlineDdl, piece: Piece) -> list[Step]:
         query = Query("s", piece.text.encode(), SESSION, 4711, 0, 0, 0)
         if online.concerns(piece):
-            return online.steps(piece, query, lambda one, session: [Execute(one, session)], self.behind)
+            return online.steps(piece, query, lambda one, session: [Execute(one, session)], self.dumped_after)
         online.guard(piece)
         online.passed(piece)
         return [Execute(piece, query)]
@@ -137,7 +137,7 @@ def test_a_rename_that_is_taken_back() -> None:
 
 
 def test_the_dump_read_the_table_after_the_rename() -> None:
-    source = Source(behind=frozenset({T}))
+    source = Source(dumped_after=frozenset({T}))
     source.tracker.set(parse_create_table("CREATE TABLE t (id INT PRIMARY KEY, a INT, v INT)", CONTEXT))
     assert source.run(SWAP) == []  # also where the ghost was made before the dump began
     assert source.columns() == ["id", "a", "v"]
