@@ -1,5 +1,5 @@
 /* `dm.changes.compacted`: several changes of one row become one. The same rule, in one pass. */
-#include "batch.h"
+#include "row_change.h"
 
 typedef struct {
     Places places;

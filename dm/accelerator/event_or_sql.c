@@ -2,7 +2,7 @@
  *
  * A batch of which anything is to be SQL, or to stand where it came, is left to Python.
  */
-#include "batch.h"
+#include "row_change.h"
 
 /* What is asked of a plan and its form, read once per batch. */
 typedef struct {

@@ -2,7 +2,7 @@
  *
  * Tables without a key, and changes that nothing moves over, are declined: few batches have them, and Python takes those.
  */
-#include "batch.h"
+#include "row_change.h"
 
 /* One statement in the making, or those of one change alone. */
 typedef struct {

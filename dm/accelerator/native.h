@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "structures.h"
+#include "shared.h"
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the wire is little-endian and so is this code; dm runs without it"

@@ -3,7 +3,7 @@
 Mypy holds the stub (`_native.pyi`) against these protocols.
 
 The extension reads and makes fields of classes by place, by slot, or by name. It has the list of each one's fields
-(`dm/accelerator/structures.h`). `@shared` hands a class over as soon as it is defined, and the extension refuses it
+(`dm/accelerator/shared.h`). `@shared` hands a class over as soon as it is defined, and the extension refuses it
 where the two lists differ. So a field that is added on one side and forgotten on the other stops every process that has
 the extension, at its first import; nothing declines in silence.
 """

@@ -1,9 +1,10 @@
-/* Row events to row changes with their keys: the loop of `dm.syncer.apply.row_placing` for tables that ask for nothing special.
+/* `dm.changes.native_changes`: row events to row changes with their keys. It is the loop of
+ * `dm.syncer.apply.row_placing` for tables that ask for nothing special.
  *
  * A row change is a Python object with slots, made here without its `__init__`, which only fills them. What a key is
  * made of comes from `dm.changes.keys`, and folds are called as they are there.
  */
-#include "batch.h"
+#include "row_change.h"
 
 #define NO_FOREIGN_KEY_CHECKS 0x2
 #define NO_CHECK_CONSTRAINT_CHECKS 0x80

@@ -1,4 +1,4 @@
-/* Row images to tuples: what `dm.mysql.binlog.image` makes of them, driven by a table of steps.
+/* `dm.mysql.binlog.native_rows`: row images to tuples, as `dm.mysql.binlog.image` makes them, driven by a table of steps.
  *
  * A layout has a step for each column of a table. It comes from Python, which knows types; here it is only followed.
  * Types that are rare have a step that calls the Python function which makes their value.

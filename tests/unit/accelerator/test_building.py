@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,9 @@ import pytest
 
 from dm.accelerator import build
 from tests.testbed.decoders import compiled
+
+# What no Python of dm stands for: zlib's sum, the module itself, and what others write into.
+WITHOUT_TWIN = {"crc32", "module", "text_buffer"}
 
 
 def state(directory: Path, **environment: str) -> str:
@@ -96,3 +101,13 @@ def test_a_package_in_an_archive_finds_it_beside_the_archive(tmp_path: Path) -> 
     if compiled() is not None:
         shutil.copy(build.target(), tmp_path)
         assert state(tmp_path, **paths) == "on"
+
+
+def test_a_c_file_is_named_like_its_twin() -> None:
+    """A module of dm or a function in one, which the file's first comment names."""
+    for file in build.SOURCES.glob("*.c"):
+        comment = file.read_text(encoding="utf-8").partition("*/")[0]
+        twins = [name for name in re.findall(r"`(dm\.[\w.]+)`", comment) if file.stem in name.split(".")]
+        assert bool(twins) is (file.stem not in WITHOUT_TWIN), file.name
+        for name in twins:
+            assert pkgutil.resolve_name(name) is not None

@@ -3,8 +3,8 @@
  * Python has the classes (`@shared`, `dm.accelerator.native`) and hands them over. They are taken only if their
  * fields are the ones below, so a field that one side has alone is an error when the class is defined.
  */
-#ifndef DM_STRUCTURES_H
-#define DM_STRUCTURES_H
+#ifndef DM_SHARED_H
+#define DM_SHARED_H
 
 /* Named tuples, read and made by place. */
 #define EVENT_HEADER_FIELDS(F) F(EVENT_HEADER, timestamp) F(EVENT_HEADER, type) F(EVENT_HEADER, server_id) \

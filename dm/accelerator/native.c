@@ -1,4 +1,4 @@
-/* The classes that Python hands over for `structures.h`, and what is made of them. */
+/* `dm.accelerator.native`: the classes that Python hands over for `shared.h`, and what is made of them. */
 #include "native.h"
 
 #define AS_TEXT(structure, field) #field,

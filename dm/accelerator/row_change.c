@@ -1,9 +1,9 @@
-/* Row changes and plans: from Python's objects to what the loops over them need.
+/* `dm.changes.row_change` and `dm.changes.plan`: from Python's objects to what the loops over them need.
  *
  * The fields of a change are read where its slots are, without a lookup for each. Whatever calls Python (a key's
  * comparison, an encoder) may have anything happen meanwhile, so what is in use is held.
  */
-#include "batch.h"
+#include "row_change.h"
 
 #include <structmember.h>
 

@@ -1,6 +1,6 @@
-/* What the loops over a batch read: row changes and their plan, as `dm.changes` makes them. */
-#ifndef DM_BATCH_H
-#define DM_BATCH_H
+/* What the loops over a batch read: row changes and their plan, as `dm.changes.row_change` and `dm.changes.plan` have them. */
+#ifndef DM_ROW_CHANGE_H
+#define DM_ROW_CHANGE_H
 
 #include "native.h"
 

@@ -1,5 +1,4 @@
-/* The numbers in texts of JSON documents: `dm.dumper.asked_paths`, which counts them to know whether each was asked for.
- */
+/* `dm.dumper.asked_paths`: how many numbers texts of JSON documents have, to know whether each was asked for. */
 #include "native.h"
 
 /* What a date, a time or bytes inside a document look like in its text. */
