@@ -46,16 +46,16 @@ from dm.progress.joining.table_joining import (
 )
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, read_ordered
 from dm.progress.prepared_places import read_prepared
-from dm.progress.shards.holds import earliest
+from dm.progress.shards.held_shards import earliest
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.table_rules import BesideShare
 from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.until import Until, UntilPosition
 from dm.syncer.apply.target_sessions import TargetSessions
-from dm.syncer.beside import Beside, caught_up, run_until
 from dm.syncer.resources import RunParts
 from dm.syncer.state_found import StateFound
+from dm.syncer.stream_role import Beside, caught_up, run_until
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON, UnitName
 

@@ -39,12 +39,12 @@ from dm.sourcelog.stream.transaction import TransactionRun
 from dm.sourcelog.stream.until import Until
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lanes import Stopped, undone_changes
-from dm.syncer.beside import Beside
 from dm.syncer.merge_order import create_order_table
 from dm.syncer.operators import EventPlace, Request, report
 from dm.syncer.resolving import agree, declare_conflicts
 from dm.syncer.resources import Resources, RunParts
 from dm.syncer.state_found import FirstCheckpoint, find_state
+from dm.syncer.stream_role import Beside
 from dm.syncer.sync_status import SyncStatus
 from dm.syncer.wiring import Ending, Sides, Wiring
 from dm.unit import JSON, UnitName, told

@@ -60,7 +60,6 @@ from dm.syncer.apply.safe_mode_window import SafeModeWindow, WindowReplay
 from dm.syncer.apply.structures import TargetLook, TargetNames, TrackedStructures
 from dm.syncer.apply.table_counters import RowForms
 from dm.syncer.apply.target_sessions import FILTERS, ResumedSession
-from dm.syncer.beside import Beside
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
 from dm.syncer.ddl.execution import DdlExecution
 from dm.syncer.ddl.gate import GateSides
@@ -76,6 +75,7 @@ from dm.syncer.operators import Change, Operators, Request, checked
 from dm.syncer.resolving import Resolving, ResolvingContext, begin_resolving
 from dm.syncer.resources import Resources, RunParts
 from dm.syncer.state_found import StateFound
+from dm.syncer.stream_role import Beside
 
 
 @dataclass(frozen=True, slots=True)

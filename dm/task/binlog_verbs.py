@@ -38,8 +38,8 @@ from dm.progress.joining.branches import place_of
 from dm.progress.joining.table_joining import find_all
 from dm.progress.operators import change_operators, read_operators
 from dm.progress.shards.group import Shard, create_shard_tables
-from dm.progress.shards.holds import earliest, read_held
-from dm.progress.shards.structures import ShardStructures
+from dm.progress.shards.held_shards import earliest, read_held
+from dm.progress.shards.optimistic_structures import ShardStructures
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.upstream.connection import connect

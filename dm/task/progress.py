@@ -17,7 +17,7 @@ from dm.progress.checkpoint import Checkpoint, has_checkpoint, no_other_run, rea
 from dm.progress.conflict_record import clear_conflicts, read_conflicts
 from dm.progress.load_parts import begun_dump, load_is_finished
 from dm.progress.shards.group import ShardTables
-from dm.progress.shards.holds import earliest
+from dm.progress.shards.held_shards import earliest
 from dm.progress.shards.members import waiting_tables
 from dm.progress.tables import SubtaskKey, existing_tables, remove_progress
 from dm.progress.validator import remove_validation

@@ -41,7 +41,7 @@ from dm.progress.opposite import announce
 from dm.progress.tables import share_name
 from dm.progress.takeover import Fence
 from dm.sourcelog.stream.reader import concerns_event
-from dm.syncer.share_run import ShareRun
+from dm.syncer.returning_run import ShareRun
 from dm.syncer.unit import SyncUnit
 from dm.task.pace import task_governor
 from dm.task.payload import UnitPayload

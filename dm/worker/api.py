@@ -44,8 +44,8 @@ from dm.worker.metrics import CONTENT_TYPE, Metrics
 from dm.worker.origin import other_origin
 from dm.worker.refusal import PATHS_OF_DM, malformed, refusal
 from dm.worker.request_body import RequestBody
+from dm.worker.verb_work import Answer, Work
 from dm.worker.verbs.tasks import PrecheckFailed
-from dm.worker.work import Answer, Work
 
 _CODE: Final = "dm.code"  # in a request's scope: the code of the error that answers it
 HOST = "dm-worker"  # what the client calls the host at the other end of the Unix socket

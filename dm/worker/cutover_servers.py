@@ -22,8 +22,8 @@ from dm.tools.errands import DiffRequest
 from dm.unit import JSON
 from dm.worker.cutover_objects import ObjectsOfSwitch
 from dm.worker.task_jobs import TaskJobs
+from dm.worker.verb_work import Means
 from dm.worker.way_back import WayBack
-from dm.worker.work import Means
 
 _MOMENT: Final = 0.3  # between two looks at the end of a binlog
 _LOOK: Final = 0.05

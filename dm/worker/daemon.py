@@ -52,7 +52,7 @@ from dm.worker.page.application import PageBesideApi, create_page
 from dm.worker.registry import Registry
 from dm.worker.several_hosts import cluster_options, joined_cluster, shared_registry
 from dm.worker.supervisor import Locate, Supervisor
-from dm.worker.work import ProgressAtTarget, Servers
+from dm.worker.verb_work import ProgressAtTarget, Servers
 
 
 @dataclass(frozen=True, slots=True)

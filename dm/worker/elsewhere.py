@@ -18,7 +18,7 @@ from dm.cluster.ownership import SOURCE
 from dm.errors import DMError
 from dm.verbs.status import ShowHeard
 from dm.worker.registry import Registry, SubtaskRecord
-from dm.worker.work import OtherHosts
+from dm.worker.verb_work import OtherHosts
 
 _PATIENCE_SECONDS: Final = 2.0
 _SILENT_SECONDS: Final = 10.0

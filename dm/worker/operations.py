@@ -25,9 +25,9 @@ from dm.worker.loop import Loop
 from dm.worker.routing import Routing
 from dm.worker.supervisor import Supervisor
 from dm.worker.taking_up import TakingUp
+from dm.worker.verb_work import Means, OtherHosts, Servers, VerbWork, Work, work_of
 from dm.worker.verbs.config import ConfigVerbs
 from dm.worker.verbs.cutover import CutOverVerbs
-from dm.worker.work import Means, OtherHosts, Servers, VerbWork, Work, work_of
 
 T = TypeVar("T")
 

@@ -52,7 +52,7 @@ from dm.worker.joined_answers import (
     unreached_source,
     unreached_status,
 )
-from dm.worker.work import Answer, Means, Work
+from dm.worker.verb_work import Answer, Means, Work
 
 _NOT_THERE: Final = ("validator-not-there", "validator-error-unknown")  # at one owner, where another has it
 KEPT_RUNS: Final = 1000

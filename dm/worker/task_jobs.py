@@ -8,7 +8,7 @@ from typing import Final
 
 from dm.tools.cutover.machine import NotYet
 from dm.worker.job import Job
-from dm.worker.work import Means
+from dm.worker.verb_work import Means
 
 FRESH_SECONDS: Final = 5.0
 _REST_SECONDS: Final = 20.0

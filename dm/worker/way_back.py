@@ -35,9 +35,9 @@ from dm.verbs.sources import CreateSources, StopSources
 from dm.verbs.tasks import StartTask, StopTask
 from dm.worker.hosts import sync_host
 from dm.worker.task_jobs import TaskJobs
+from dm.worker.verb_work import Means
 from dm.worker.verbs.sources import SourceVerbs
 from dm.worker.verbs.tasks import TaskVerbs
-from dm.worker.work import Means
 
 
 class WayBack:

@@ -2,7 +2,7 @@
 
 Two sources, the first with shards a and b, the second with shard c. Each shard adds and drops one column, NOT NULL and
 without a DEFAULT, as often as its history says, and has rows between. The model keeps what
-`dm.progress.shards.structures` says and nothing else; numbered statements are the business of `shard_model`.
+`dm.progress.shards.optimistic_structures` says and nothing else; numbered statements are the business of `shard_model`.
 
 A process may crash at any step, or be frozen before it stores something under the latch, and take that step later. That
 its epoch is old does not stop it here, though it does so in truth: the revision is enough. The

@@ -2,9 +2,9 @@
 
 `shard_model` has the numbers, the second passes and the execution of a statement step by step, `optimistic_model` what
 passes without a number. Here shards come and go while statements are open and rows are held: tables are created (S6 and
-S7 of `dm.progress.shards.numbered_ddls`), are beyond a statement (O7 of `dm.progress.shards.structures`), get other
-names, and are dropped. A person goes on without some, at any time, says that nobody executes a statement, or gives a
-shard up (S8) of which nothing more comes and whose statement is not begun.
+S7 of `dm.progress.shards.numbered_ddls`), are beyond a statement (O7 of `dm.progress.shards.optimistic_structures`),
+get other names, and are dropped. A person goes on without some, at any time, says that nobody executes a statement, or
+gives a shard up (S8) of which nothing more comes and whose statement is not begun.
 
 The first source has shards a and b, the second one c. All sources have joined, the epochs and the session of a
 statement are left out, and what is executed twice is found done: the other models are about these. A process may crash

@@ -33,7 +33,7 @@ from dm.worker.operations import Operations
 from dm.worker.page.application import PageBesideApi, create_page
 from dm.worker.registry import Registry, SubtaskRecord
 from dm.worker.supervisor import Supervisor
-from dm.worker.work import Servers
+from dm.worker.verb_work import Servers
 
 
 class StagedHosts:

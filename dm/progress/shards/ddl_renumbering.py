@@ -1,7 +1,8 @@
 """How a group's DDLs are renumbered and forgotten. (`numbered_ddls.py` has the rules of ordinary numbering.)
 
 Optimistic mode: a shard whose structure already is what a DDL makes of the others is *beyond* that DDL. No such
-statement comes in its binlog (O7 in `structures.py`). Its next DDL has the next number, in either order of arrival:
+statement comes in its binlog (O7 in `optimistic_structures.py`). Its next DDL has the next number, in either order of
+arrival:
 
 - Others wait at the DDL that it is beyond, and it arrives at its next DDL: it steps over the first.
 - It arrives first: its DDL takes a number that belongs to another DDL. If a shard then arrives with a DDL that all

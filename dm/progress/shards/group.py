@@ -14,7 +14,7 @@ shard_ddl      one row per DDL that not all shards have passed, with the intent 
 shard_held     the held shards, and the places in the binlog where their rows begin
 
 The columns `revision`, `loose`, `target` (the target's table when a shard arrived at a DDL), `structure`,
-`structure_after` and `kept` belong to the optimistic mode (`structures.py`).
+`structure_after` and `kept` belong to the optimistic mode (`optimistic_structures.py`).
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ class ShardGroup:
 
     @property
     def decidable(self) -> bool:
-        """Whether the optimistic mode can decide anything (`dm.progress.shards.structures`, O6)."""
+        """Whether the optimistic mode can decide anything (`dm.progress.shards.optimistic_structures`, O6)."""
         return self.joined and all(each.known for each in self.members)
 
     def missing(self, number: int) -> list[Member]:

@@ -30,7 +30,7 @@ from dm.progress.shards.group import (
     ShardTables,
     lock_id,
 )
-from dm.progress.shards.holds import read_held
+from dm.progress.shards.held_shards import read_held
 from dm.progress.tables import SubtaskKey, reads, reads_own
 
 Structure = TableSchema | None  # None: not known

@@ -16,7 +16,7 @@ S3  A DDL is executed when each source has joined and each shard has arrived at 
     shard. The holder of the turn first looks at an intent left by another session: holding the turn proves that that
     session has ended.
 S4  The record that a shard has passed a DDL commits with the L after its event.
-S5  A shard that can't pass is held (`holds.py`).
+S5  A shard that can't pass is held (`held_shards.py`).
 S6  A shard joins with the structure that the others have at `executed`, as long as the next DDL is not begun. A table
     that is created with another one, or later, is early: it is held at its CREATE TABLE, and counts as arrived at the
     next DDL, whatever that is. A source does not join meanwhile. Tables known at L that are not shards yet join later.

@@ -1,7 +1,8 @@
 """The gate of the optimistic mode: a shard's DDL passes at once, or waits for all shards.
 
-`optimistic_policy.py` decides. `dm.progress.shards.structures` says how that survives a crash. What passes is executed
-in the turn of the target's table, without intents. The turn ends when the shard's new structure is stored with L.
+`optimistic_policy.py` decides. `dm.progress.shards.optimistic_structures` says how that survives a crash. What passes
+is executed in the turn of the target's table, without intents. The turn ends when the shard's new structure is stored
+with L.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.rows_before import own_values
 from dm.progress.intent import Intent
 from dm.progress.shards.group import GroupDdl, Shard
-from dm.progress.shards.structures import GroupSurvey, ShardStructures
+from dm.progress.shards.optimistic_structures import GroupSurvey, ShardStructures
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.ddl.gate import Act, GateSides, GateVerdict
 from dm.syncer.ddl.plan import CutOver, DdlPlan, Execute, Step, TrackOnly

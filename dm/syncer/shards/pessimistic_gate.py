@@ -25,9 +25,9 @@ from dm.position import Position
 from dm.progress.intent import Intent
 from dm.progress.lane_rows import LaneClaim
 from dm.progress.shards.group import GOES_ON, GroupDdl, Shard, Standing
-from dm.progress.shards.holds import HeldTable, hand_over, put_held
+from dm.progress.shards.held_shards import HeldTable, hand_over, put_held
 from dm.progress.shards.numbered_ddls import ShardGroups
-from dm.progress.shards.structures import StoredStructures
+from dm.progress.shards.optimistic_structures import StoredStructures
 from dm.rules.table_rules import OwnedTables
 from dm.session.answers import reads_answers
 from dm.syncer.apply.lanes import Stopped

@@ -15,7 +15,7 @@ from dm.pace.governor import Governor
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until
 from dm.syncer.joined_sync import JoinedSync
-from dm.syncer.shards.shard_run import PassEnd, ShardRun
+from dm.syncer.shards.main_or_second_pass import PassEnd, ShardRun
 from dm.syncer.unit import ASK_SECONDS, LOOK_SECONDS, SyncUnit
 from dm.unit import JSON, Unit, UnitName
 

@@ -34,7 +34,7 @@ from dm.mysql.binlog.reader import Event, EventParser, TableMapEvent
 from dm.position import MAGIC_SIZE, Position
 from dm.progress.brought_back import CHECKPOINT, reads_server
 from dm.progress.opposite import Opposite, opposite_of
-from dm.progress.shards.holds import earliest
+from dm.progress.shards.held_shards import earliest
 from dm.session.answers import reads_answers
 from dm.sourcelog.relaylog.relay_source import RelayEventSource, unbroken_end
 from dm.sourcelog.stream.marks import MarkTables

@@ -11,7 +11,7 @@ from dm.worker.dm_openapi.sources import SourceRequests
 from dm.worker.dm_openapi.structures import StructureRequests
 from dm.worker.dm_openapi.tasks import TaskRequests
 from dm.worker.dm_openapi.templates import TemplateRequests
-from dm.worker.work import Means, Work
+from dm.worker.verb_work import Means, Work
 
 
 def openapi_requests(means: Means, work: Mapping[type[Verb], Work]) -> list[OpenAPIRequests]:

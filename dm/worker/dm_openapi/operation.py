@@ -26,7 +26,7 @@ from dm.worker.audit import AuditLog
 from dm.worker.dm_openapi.source_shapes import ErrorWithMessage
 from dm.worker.refusal import PATHS_OF_DM, dm_error
 from dm.worker.registry import SubtaskRecord
-from dm.worker.work import Answer, Means, Work
+from dm.worker.verb_work import Answer, Means, Work
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -39,9 +39,9 @@ from dm.worker.dm_openapi.task_shapes import (
     TaskStage,
     TaskStatusList,
 )
+from dm.worker.verb_work import Exclusion, Means, Work
 from dm.worker.verbs.forgotten import ForgottenVerbs
 from dm.worker.verbs.tasks import PrecheckFailed
-from dm.worker.work import Exclusion, Means, Work
 
 SourceNameList = Annotated[list[str] | None, Query()]
 

@@ -11,7 +11,7 @@ from dm.worker.dm_openapi.source_file import with_secrets
 from dm.worker.dm_openapi.task_file import invalid, normal, task_as_file
 from dm.worker.dm_openapi.task_shapes import DMTask, FailedTemplate, TaskList, TemplateImport, TemplateImportRequest
 from dm.worker.dm_openapi.tasks import TaskRequests, without_secrets
-from dm.worker.work import Means, Work
+from dm.worker.verb_work import Means, Work
 
 
 class TemplateRequests(OpenAPIRequests):

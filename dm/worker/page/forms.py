@@ -39,7 +39,7 @@ from dm.verbs.validation import StartValidation, StopValidation
 from dm.worker.access import demanding
 from dm.worker.audit import AuditLog
 from dm.worker.page.sessions import Notice
-from dm.worker.work import Answer, Work
+from dm.worker.verb_work import Answer, Work
 
 Values = Mapping[str, str]
 

@@ -19,7 +19,7 @@ from dm.unit import JSON
 from dm.verbs import binlog as declared
 from dm.worker.errands import answer_of
 from dm.worker.job import Job, Question
-from dm.worker.work import Answer, VerbWork, does
+from dm.worker.verb_work import Answer, VerbWork, does
 
 ANSWER_SECONDS = 60.0
 AGAIN_SECONDS = 0.5  # until a run that was not in place is asked again

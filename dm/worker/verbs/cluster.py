@@ -9,7 +9,7 @@ from dm.cluster.ownership import SOURCE
 from dm.errors import DMError
 from dm.unit import JSON
 from dm.verbs.cluster import ListMembers, OfflineMember, TransferSource
-from dm.worker.work import Answer, OtherHosts, VerbWork, does
+from dm.worker.verb_work import Answer, OtherHosts, VerbWork, does
 
 
 class MemberVerbs(VerbWork):

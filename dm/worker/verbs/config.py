@@ -16,7 +16,7 @@ from dm.unit import JSON
 from dm.verbs import config as declared
 from dm.verbs.declaration import ConfigFile
 from dm.worker.history.history import DEFAULT_BYTES, LEAST_BYTES
-from dm.worker.work import Answer, VerbWork, does
+from dm.worker.verb_work import Answer, VerbWork, does
 
 LOWEST_SIZE = 1 << 16  # of a log file: a stack fits
 _HISTORY: Final = "history-max-size"

@@ -9,7 +9,7 @@ from dm.errors import DMError
 from dm.unit import JSON
 from dm.verbs.conflicts import ClearConflicts, ShowConflicts
 from dm.worker.configuration import sources_of
-from dm.worker.work import Answer, VerbWork, does
+from dm.worker.verb_work import Answer, VerbWork, does
 
 
 class ConflictVerbs(VerbWork):

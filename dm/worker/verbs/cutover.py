@@ -23,9 +23,9 @@ from dm.worker import cutover_objects
 from dm.worker.cutover_servers import TaskServers, subtasks_of, told_ends
 from dm.worker.job import Job
 from dm.worker.task_jobs import TaskJobs
+from dm.worker.verb_work import Answer, Means, VerbWork, does
 from dm.worker.verbs.tasks import TaskVerbs
 from dm.worker.way_back import WayBack
-from dm.worker.work import Answer, Means, VerbWork, does
 
 _ABORT_SECONDS: Final = 30.0
 

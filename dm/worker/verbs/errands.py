@@ -29,8 +29,8 @@ from dm.worker.errands import Errands
 from dm.worker.job import Job
 from dm.worker.loop import Loop
 from dm.worker.supervisor import Supervisor
+from dm.worker.verb_work import Answer, VerbWork, does
 from dm.worker.verbs.updates import demand_unvalidated
-from dm.worker.work import Answer, VerbWork, does
 
 _AT_REST: Final = ("Paused", "Stopped")
 _TOLD: Final[Mapping[str, UnitName]] = {"replay": "Replay", "heal": "Heal"}

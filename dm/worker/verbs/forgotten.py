@@ -28,7 +28,7 @@ from dm.unit import JSON
 from dm.verbs.declaration import ConfigFile
 from dm.verbs.forgotten import ListForgotten, RemoveForgotten
 from dm.worker.supervisor import Supervisor
-from dm.worker.work import Answer, VerbWork, does
+from dm.worker.verb_work import Answer, VerbWork, does
 
 
 @dataclass(frozen=True, slots=True)

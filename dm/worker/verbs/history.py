@@ -5,7 +5,7 @@ from __future__ import annotations
 from dm.unit import JSON
 from dm.verbs import history as declared
 from dm.worker.history.timeline import Happening
-from dm.worker.work import Answer, VerbWork, does
+from dm.worker.verb_work import Answer, VerbWork, does
 
 MOST_LINES = 10_000
 

@@ -14,7 +14,7 @@ from dm.tools.objects.task_objects import ACCOUNT_KINDS, BEFORE_CUT_OVER
 from dm.unit import JSON
 from dm.verbs.objects import Kinds, Objects
 from dm.worker.configuration import sources_of
-from dm.worker.work import Answer, VerbWork, does
+from dm.worker.verb_work import Answer, VerbWork, does
 
 
 class ObjectVerbs(VerbWork):

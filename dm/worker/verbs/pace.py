@@ -19,7 +19,7 @@ from dm.config.section import LoadContext, read_section
 from dm.errors import DMError
 from dm.task.pace import change_pace, pace_state
 from dm.verbs.pace import Pace
-from dm.worker.work import Answer, VerbWork, does
+from dm.worker.verb_work import Answer, VerbWork, does
 
 _LISTS: Final = ("hours", "replicas")
 _TEXTS: Final = ("query",)

@@ -9,7 +9,7 @@ from dm.errors import DMError
 from dm.unit import JSON
 from dm.verbs.program import Daemon, Encrypt, Shutdown
 from dm.worker.installed import installed_version
-from dm.worker.work import Answer, VerbWork, does
+from dm.worker.verb_work import Answer, VerbWork, does
 
 
 class ProgramVerbs(VerbWork):

@@ -19,7 +19,7 @@ from dm.worker.errands import answer_of
 from dm.worker.inventory import Source
 from dm.worker.job import REST_SECONDS, Job, Question
 from dm.worker.query_status import source_line
-from dm.worker.work import Answer, VerbWork, demand_member, does
+from dm.worker.verb_work import Answer, VerbWork, demand_member, does
 
 BEGIN_SECONDS = 30.0  # as for a task
 PURGE_SECONDS = 300.0  # a thousand files of a gigabyte on a slow disk

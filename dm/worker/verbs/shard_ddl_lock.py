@@ -9,7 +9,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.task.shard_locks import NO_LOCK, Decision
 from dm.verbs.shard_ddl_lock import ListLocks, Unlock
-from dm.worker.work import Answer, VerbWork, does
+from dm.worker.verb_work import Answer, VerbWork, does
 
 
 class ShardVerbs(VerbWork):

@@ -21,7 +21,7 @@ from dm.worker.configuration import demand_relay_directory
 from dm.worker.hosts import PATIENCE_SECONDS
 from dm.worker.inventory import Source
 from dm.worker.query_status import source_line
-from dm.worker.work import Answer, VerbWork, demand_member, does
+from dm.worker.verb_work import Answer, VerbWork, demand_member, does
 
 
 class SourceVerbs(VerbWork):

@@ -10,8 +10,8 @@ from dm.unit import JSON
 from dm.verbs import status as declared
 from dm.worker.job import Job
 from dm.worker.query_status import all_tasks, heard, task_status
+from dm.worker.verb_work import Answer, VerbWork, does
 from dm.worker.verbs.errands import with_errands
-from dm.worker.work import Answer, VerbWork, does
 
 FRESH_SECONDS = 5.0  # as long as DM waits for a source
 

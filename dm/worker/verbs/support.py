@@ -9,7 +9,7 @@ from dm.clock import SystemClock
 from dm.verbs.support import SupportBundle
 from dm.worker.metrics import Metrics
 from dm.worker.support_bundle import Collection
-from dm.worker.work import Answer, Means, VerbWork, does
+from dm.worker.verb_work import Answer, Means, VerbWork, does
 
 
 class SupportVerbs(VerbWork):

@@ -8,8 +8,8 @@ from dm.config import SubtaskConfig
 from dm.ident import TableName
 from dm.task.branch_requests import Moved
 from dm.verbs.tables import GiveUpTable, HoldTable, ListAside, ReleaseTable, table_of
+from dm.worker.verb_work import Answer, VerbWork, does
 from dm.worker.verbs.updates import begin_anew, demand_unvalidated, follows_at_source, known_task
-from dm.worker.work import Answer, VerbWork, does
 
 _Move = Callable[[Mapping[str, SubtaskConfig], TableName, str | None], Moved]
 

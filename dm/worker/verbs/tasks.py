@@ -25,8 +25,8 @@ from dm.worker.job import REST_SECONDS, Job
 from dm.worker.query_status import held_up, resting_relay
 from dm.worker.registry import SubtaskRecord
 from dm.worker.starting import spark_ahead, unanswered
+from dm.worker.verb_work import Answer, VerbWork, does
 from dm.worker.verbs.forgotten import ForgottenVerbs
-from dm.worker.work import Answer, VerbWork, does
 
 BEGIN_SECONDS = 30.0  # longer than a server that says nothing goes unnoticed
 

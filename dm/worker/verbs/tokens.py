@@ -6,7 +6,7 @@ from dm.clock import SystemClock
 from dm.verbs.declaration import Permission
 from dm.verbs.tokens import CreateToken, ListTokens, RevokeToken
 from dm.worker.access import NamedTokens
-from dm.worker.work import Answer, Means, VerbWork, does
+from dm.worker.verb_work import Answer, Means, VerbWork, does
 
 
 class TokenVerbs(VerbWork):

@@ -25,8 +25,8 @@ from dm.worker.inventory import Task
 from dm.worker.job import REST_SECONDS, Job
 from dm.worker.loop import Loop
 from dm.worker.supervisor import Supervisor
+from dm.worker.verb_work import Answer, Means, VerbWork, does
 from dm.worker.verbs.tasks import TaskVerbs
-from dm.worker.work import Answer, Means, VerbWork, does
 
 # They say how dump, load and stream work, never what is in the target in the end.
 _TAKEN: Final = frozenset({"`mydumpers`", "`loaders`", "`spark`", "`ignore-checking-items`"})

@@ -14,7 +14,7 @@ from dm.task.start_and_end import StartTime, before_all_binlogs
 from dm.unit import JSON
 from dm.verbs import validation as declared
 from dm.worker.job import REST_SECONDS, Job
-from dm.worker.work import Answer, VerbWork, does
+from dm.worker.verb_work import Answer, VerbWork, does
 
 STATES: Final[dict[str, tuple[ErrorState, ...]]] = {
     "all": ("new", "ignored", "resolved"),

@@ -19,7 +19,7 @@ from dm.progress.intent import Intent
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
 from dm.progress.operators import Operator, change_operators, put_operator, read_operators
 from dm.progress.shards.group import GroupDdl, Shard, ShardTables, Standing, create_shard_tables
-from dm.progress.shards.holds import HeldTable, begin_second, put_held, read_held, return_second, undecided_before
+from dm.progress.shards.held_shards import HeldTable, begin_second, put_held, read_held, return_second, undecided_before
 from dm.progress.shards.members import expect_sources, remove_source
 from dm.progress.shards.numbered_ddls import ShardGroups
 from dm.progress.tables import SubtaskKey, create_tables, remove_progress

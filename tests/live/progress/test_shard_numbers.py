@@ -15,7 +15,7 @@ from dm.ident import TableName
 from dm.mysql.schema.table import Column, Index, IndexPart, TableSchema, schema_to_json
 from dm.progress.lane_rows import claimed
 from dm.progress.shards.group import GroupDdl, Shard, ShardGroup, ShardTables, Standing
-from dm.progress.shards.structures import ShardStructures
+from dm.progress.shards.optimistic_structures import ShardStructures
 from dm.task.shard_locks import give_up
 from tests.live.progress.test_shard_groups import Side, T
 from tests.testbed.fixtures import SchemaFactory

@@ -14,7 +14,7 @@ from dm.mysql.sql.context import SourceContext
 from dm.progress.lane_rows import claimed
 from dm.progress.shards.group import Shard, Standing
 from dm.progress.shards.numbered_ddls import ShardGroups
-from dm.progress.shards.structures import GroupSurvey, ShardStructures
+from dm.progress.shards.optimistic_structures import GroupSurvey, ShardStructures
 from tests.live.progress.test_shard_groups import A, B, C, Side, ddl, sides
 from tests.testbed.fixtures import SchemaFactory
 

@@ -32,9 +32,9 @@ from dm.progress.made_tables import create_records, made_tables
 from dm.progress.operators import read_operators
 from dm.progress.replayed import create_record, read_replay
 from dm.progress.shards.group import GroupDdl, Shard, ShardTables, create_shard_tables
-from dm.progress.shards.holds import read_held
+from dm.progress.shards.held_shards import read_held
 from dm.progress.shards.numbered_ddls import ShardGroups
-from dm.progress.shards.structures import ShardStructures
+from dm.progress.shards.optimistic_structures import ShardStructures
 from dm.progress.tables import SubtaskKey, create_tables, reading
 from dm.progress.validator import ValidatorProgress, ValidatorTables, create_validator_tables, read_validation
 from dm.progress.validator_errors import read_errors

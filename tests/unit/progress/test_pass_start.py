@@ -7,7 +7,7 @@ import pytest
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
-from dm.progress.shards.holds import pass_start
+from dm.progress.shards.held_shards import pass_start
 
 OLD, NEW = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "bbbbbbbb-bbbb-cccc-dddd-eeeeeeeeeeee"
 

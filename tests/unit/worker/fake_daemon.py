@@ -42,7 +42,7 @@ from dm.worker import daemon
 from dm.worker.api import model_of
 from dm.worker.daemon import DaemonParts, run
 from dm.worker.operations import Operations
-from dm.worker.work import Answer, ProgressAtTarget, Servers, Work
+from dm.worker.verb_work import Answer, ProgressAtTarget, Servers, Work
 from tests.testbed.host_forks import fork_hosts
 from tests.unit.task import fake_host
 

@@ -17,9 +17,9 @@ from dm.unit import JSON
 from dm.verbs.binlog import SkipEvent
 from dm.worker.job import Job
 from dm.worker.loop import Loop
+from dm.worker.verb_work import Means, ProgressAtTarget
 from dm.worker.verbs import binlog
 from dm.worker.verbs.binlog import BinlogVerbs
-from dm.worker.work import Means, ProgressAtTarget
 
 PLACE: Mapping[str, str | int | bool] = {"server_uuid": "u", "file": "b.000001", "offset": 77, "statement": True}
 Says = Callable[["Following", str, int], None]

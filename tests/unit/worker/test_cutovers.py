@@ -17,11 +17,11 @@ from dm.tools.cutover.machine import STATES, CutOverState, NotYet, State, WayBac
 from dm.verbs.cutover import BeginCutOver, CompleteCutOver, CutOverStatus
 from dm.worker.cutovers import CutOvers
 from dm.worker.task_jobs import TaskJobs
+from dm.worker.verb_work import Exclusion, Means
 from dm.worker.verbs import cutover
 from dm.worker.verbs.cutover import CutOverVerbs
 from dm.worker.verbs.tasks import TaskVerbs
 from dm.worker.way_back import WayBack
-from dm.worker.work import Exclusion, Means
 from tests.testbed.fake_clock import FakeClock
 
 

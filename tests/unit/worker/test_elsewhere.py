@@ -12,7 +12,7 @@ from dm.verbs.declaration import Verb
 from dm.verbs.status import ShowHeard
 from dm.worker.elsewhere import Elsewhere
 from dm.worker.registry import Registry, SubtaskRecord
-from dm.worker.work import OtherHosts
+from dm.worker.verb_work import OtherHosts
 from tests.testbed.fake_clock import FakeClock
 
 OWNERS = {"mine": "a", "one": "b", "two": "c"}  # nobody has `three`

@@ -9,7 +9,7 @@ from types import TracebackType
 
 import pytest
 
-from dm.worker.work import Exclusion
+from dm.worker.verb_work import Exclusion
 
 LONG = 30.0  # before a test fails that would otherwise hang
 

@@ -17,7 +17,7 @@ from dm.verbs.tables import HoldTable
 from dm.verbs.updates import ReloadTable
 from dm.verbs.validation import ClearError, ValidationStatus
 from dm.worker.routing import Routing
-from dm.worker.work import Answer, Means
+from dm.worker.verb_work import Answer, Means
 
 OWNERS = {"one": "a", "two": "b", "three": "b"}
 ME = "b"

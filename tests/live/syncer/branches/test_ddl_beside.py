@@ -13,7 +13,7 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
-from dm.syncer.share_run import ShareRun
+from dm.syncer.returning_run import ShareRun
 from dm.task.progress import key_of
 from tests.testbed.branches import Branching
 from tests.testbed.fixtures import SchemaFactory

@@ -22,7 +22,7 @@ from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.sourcelog.stream.until import UntilPosition
 from dm.syncer.joined_sync import ShareWait
-from dm.syncer.share_run import ShareRun
+from dm.syncer.returning_run import ShareRun
 from dm.task.join_requests import cancel_reload, reload
 from dm.task.progress import key_of
 from dm.task.start_and_end import AskedEnd, until_of

@@ -9,7 +9,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.progress.shards.group import ShardTables
 from dm.syncer.operators import EventPlace, Request
-from dm.syncer.shards.shard_run import ShardRun
+from dm.syncer.shards.main_or_second_pass import ShardRun
 from dm.task.binlog_verbs import operate_on_event
 from dm.task.progress import key_of
 from tests.live.syncer.shards.test_optimistic_shards import optimistic, shown

@@ -23,7 +23,7 @@ BOTH: tuple[ShardMode, ...] = ("pessimistic", "optimistic")
 UNIQUE = "ADD UNIQUE INDEX by_v (v)"  # optimistic shards wait for each other here, too
 # What is executed stays so, but no held shard goes on yet, as when its source's stream is slow to end.
 HELD_SHARDS_WAIT = """
-from dm.syncer.shards.shard_run import ShardRun
+from dm.syncer.shards.main_or_second_pass import ShardRun
 ShardRun._going = lambda *_: []
 """
 

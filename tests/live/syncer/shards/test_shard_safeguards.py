@@ -19,18 +19,18 @@ from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.piece import Piece
 from dm.progress.checkpoint import TablePoint, write_table
 from dm.progress.lane_rows import CONTROL, claimed
-from dm.progress.shards import holds as shard_holds
+from dm.progress.shards import held_shards as shard_holds
 from dm.progress.shards.group import Member, Shard, ShardGroup, ShardTables
 from dm.progress.shards.numbered_ddls import ShardGroups
-from dm.progress.shards.structures import GroupSurvey
+from dm.progress.shards.optimistic_structures import GroupSurvey
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
-from dm.syncer.shards import optimistic_gate, shard_run
+from dm.syncer.shards import main_or_second_pass, optimistic_gate
 from dm.syncer.shards import optimistic_policy as shard_policy
 from dm.syncer.shards import pessimistic_gate as shard_gate
+from dm.syncer.shards.main_or_second_pass import ShardRun
 from dm.syncer.shards.optimistic_gate import OptimisticGate
 from dm.syncer.shards.optimistic_policy import Surrounding
-from dm.syncer.shards.shard_run import ShardRun
 from dm.task.shard_locks import Decision, decide
 from tests.live.syncer.shards.test_online_shards import altered_one_by_a_tool
 from tests.live.syncer.shards.test_shard_keyless import merging
@@ -252,7 +252,7 @@ def test_rows_of_a_pass_that_died_are_lost_where_the_next_run_does_not_finish_it
 ) -> None:
     name = schema(upstream, target)
     subtask = after_a_pass_that_died(upstream, target, name, columns)
-    monkeypatch.setattr(shard_run, "has_checkpoint", lambda *_: False)
+    monkeypatch.setattr(main_or_second_pass, "has_checkpoint", lambda *_: False)
     with running_sync(subtask) as sync:
         sync.wait_synced()
     assert target.query(f"SELECT id FROM {name}.t") == ((10,),)

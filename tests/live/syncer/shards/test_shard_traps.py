@@ -105,7 +105,7 @@ def test_dms_trap_is_none(
 # The second pass is killed when it has sent some rows of a transaction, and not committed them.
 _DIES_IN_THE_PASS = """
 from dm import faults
-from dm.syncer.shards.shard_run import ShardRun
+from dm.syncer.shards.main_or_second_pass import ShardRun
 begin = ShardRun._begin
 def begin_and_arm(self, *arguments):
     begin(self, *arguments)

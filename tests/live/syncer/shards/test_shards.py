@@ -16,7 +16,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.syncer.operators import EventPlace, Request
-from dm.syncer.shards.shard_run import ShardRun
+from dm.syncer.shards.main_or_second_pass import ShardRun
 from dm.task.binlog_verbs import operate_on_event
 from dm.task.shard_locks import Decision, decide, locks
 from dm.unit import JSON

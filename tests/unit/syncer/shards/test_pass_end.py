@@ -16,7 +16,7 @@ from dm.progress.lane_rows import CONTROL, LaneClaim
 from dm.progress.tables import SubtaskKey
 from dm.sourcelog.stream.source_server import SourceServer
 from dm.sourcelog.stream.transaction import SourceTransaction
-from dm.syncer.shards.shard_run import PassEnd, ShardRun
+from dm.syncer.shards.main_or_second_pass import PassEnd, ShardRun
 from dm.syncer.state_found import StateFound
 from tests.testbed.fake_clock import FakeClock
 from tests.unit.rules.subtasks import subtask

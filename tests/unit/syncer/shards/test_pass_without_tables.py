@@ -18,8 +18,8 @@ from dm.sourcelog.stream.reader import TransactionQueue
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.apply.completion import CompletionTracker
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
-from dm.syncer.shards import shard_run
-from dm.syncer.shards.shard_run import PassEnd, ShardRun
+from dm.syncer.shards import main_or_second_pass
+from dm.syncer.shards.main_or_second_pass import PassEnd, ShardRun
 from dm.syncer.unit import follow
 from tests.testbed.fake_clock import FakeClock
 from tests.unit.rules.subtasks import subtask
@@ -85,7 +85,7 @@ def _part(**more: object) -> Any:
 @pytest.fixture
 def given_back(monkeypatch: pytest.MonkeyPatch) -> list[LaneClaim]:
     found = list[LaneClaim]()
-    monkeypatch.setattr(shard_run, "return_second", lambda _connection, main, *_: found.append(main))
+    monkeypatch.setattr(main_or_second_pass, "return_second", lambda _connection, main, *_: found.append(main))
     return found
 
 

@@ -21,7 +21,7 @@ from dm.verbs.every import VERBS
 from dm.verbs.history import ShowTimeline
 from dm.worker.page.forms import RELAY_FORMS, SETTINGS_FORM, TASK_FORMS, Form, _told
 from dm.worker.page.sessions import Notice, PageSession
-from dm.worker.work import Answer
+from dm.worker.verb_work import Answer
 from tests.testbed.staged_daemon import StagedDaemon, syncing
 from tests.unit.worker.page.conftest import Visitor, secret_in
 

@@ -1,8 +1,8 @@
 """One reading of a source's binlog in a task that merges shards: main, or a second pass over held shards.
 
 Main is the source's stream. When a held table may go on, main applies what it was given and ends; then a second pass
-begins. A pass ends at main's place and gives its tables back. `dm.progress.shards.holds` says what is stored at each
-step.
+begins. A pass ends at main's place and gives its tables back. `dm.progress.shards.held_shards` says what is stored at
+each step.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from dm.position import Position
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed
 from dm.progress.shards.group import READ_AGAIN, Shard, ShardGroup, Standing, create_shard_tables, lock_id
-from dm.progress.shards.holds import HeldTable, begin_second, earliest, read_held, return_second, undecided_before
+from dm.progress.shards.held_shards import HeldTable, begin_second, earliest, read_held, return_second, undecided_before
 from dm.progress.shards.members import expect_sources
 from dm.progress.shards.numbered_ddls import ShardGroups
-from dm.progress.shards.structures import NoStructures, ShardStructures
+from dm.progress.shards.optimistic_structures import NoStructures, ShardStructures
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.table_rules import OwnedTables
@@ -37,12 +37,12 @@ from dm.sourcelog.stream.source_server import SourceServer
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.apply.target_sessions import TargetSessions
-from dm.syncer.beside import Beside, BesideWatch
 from dm.syncer.ddl.gate import DdlGate, GateSides
 from dm.syncer.resources import RunParts
 from dm.syncer.shards.optimistic_gate import OptimisticGate
 from dm.syncer.shards.pessimistic_gate import ShardGate, ShardReading
 from dm.syncer.state_found import StateFound
+from dm.syncer.stream_role import Beside, BesideWatch
 from dm.unit import JSON
 
 

@@ -25,10 +25,10 @@ from dm.progress.lane_rows import CONTROL
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.syncer.apply.target_sessions import TargetSessions
-from dm.syncer.beside import Beside, caught_up, run_until
 from dm.syncer.ddl.execution import Structures
 from dm.syncer.resources import RunParts
 from dm.syncer.state_found import StateFound
+from dm.syncer.stream_role import Beside, caught_up, run_until
 from dm.syncer.sync_status import is_at_rest
 
 _SHARE_LOOK_SECONDS: Final = 0.1  # main may wait
