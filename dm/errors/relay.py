@@ -125,8 +125,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "relay file {file} is damaged at offset {offset}: {what}",
-        "the relay fetches the file again and the task continues by itself; nothing after the damage was applied; "
-        "if it happens again, check the disk",
+        "the relay fetches the file again; then the task continues by itself, and a replay when it is called again; "
+        "nothing after the damage was applied; if it happens again, check the disk",
         retryable=True,
     ),
     ErrorKind(
