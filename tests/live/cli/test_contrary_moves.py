@@ -197,6 +197,7 @@ def test_applications_go_there_and_back(server: ServerFactory, tmp_path: Path, f
 @pytest.mark.tidb
 def test_applications_go_to_a_tidb(server: ServerFactory, tidb: TidbServer, tmp_path: Path) -> None:
     source = server("mysql")
+    tidb.execute("DROP DATABASE IF EXISTS shop", "DROP DATABASE IF EXISTS dm_meta")  # it is shared with other tests
     configured(tmp_path, source, tidb, gtid=True)
     try:
         with ExitStack() as stack:
