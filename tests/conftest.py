@@ -29,7 +29,10 @@ CHAOS_SECONDS = 900  # a long test beside others that are long; the usual limit 
 
 
 def _beyond_samples(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """The cases that `ci_sample` leaves to `make chaos`: all but some at equal distances, the first among them."""
+    """The cases that `ci_sample` leaves to `make chaos`: all but some, one of each stretch of them.
+
+    Which one of a stretch differs from the next: at equal distances some value of a parameter might never come.
+    """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("ci_sample") is not None and item.get_closest_marker("chaos") is None:
@@ -38,7 +41,7 @@ def _beyond_samples(items: list[pytest.Item]) -> Iterator[pytest.Item]:
         marker = all_of_one[0].get_closest_marker("ci_sample")
         assert marker is not None
         count = min(marker.args[0], len(all_of_one))
-        sample = {number * len(all_of_one) // count for number in range(count)}
+        sample = {number * len(all_of_one) // count + number % (len(all_of_one) // count) for number in range(count)}
         yield from (item for number, item in enumerate(all_of_one) if number not in sample)
 
 
@@ -54,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(not_built)
         marker = item.get_closest_marker("ci_flavor")
         if marker is not None and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            # It is the parameter of a fixture that may be named after what it makes.
+            # Whatever the parameter's name: it may be that of what a fixture makes.
             flavors = [value for value in item.callspec.params.values() if value in FLAVORS]
             if len(flavors) == 1 and flavors[0] not in marker.args:
                 item.add_marker(pytest.mark.chaos)
@@ -65,9 +68,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(CHAOS_SECONDS))
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """From here on there is garbage; what the collection has made is none."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """From here on there is garbage; what the collection has made is none. xdist's own process comes here, too."""
     gc.freeze()
     gc.enable()
 

@@ -112,14 +112,12 @@ def _collect(value: JSON, path: str, found: dict[str, None]) -> bool:
 def proven(batches: Iterator[ColumnBatch], pairs: Sequence[tuple[int, int]]) -> Iterator[ColumnBatch]:
     """The batches, with `NOTHING` for the types of their documents; `pairs` has the places of a text and its count.
 
-    Raises Unproven, when nothing more of them comes, where they are not to be relied on.
+    Raises Unproven where they are not to be relied on.
     """
     for batch in batches:
         for document, count in pairs:
             told = batch.columns[count]
             if told.null_count or _sum(told) != count_numbers(batch.columns[document]):
-                for _ in batches:
-                    pass  # they are on their way through the session, which has a snapshot to keep
                 raise Unproven
             batch.columns[count] = pyarrow.array([NOTHING], pyarrow.binary()).take(pyarrow.array([0] * len(told)))
         yield batch
@@ -164,7 +162,7 @@ def _compiled(native: Native, documents: pyarrow.Array) -> int:
 
 
 def count_numbers(documents: pyarrow.Array) -> int:
-    """The same of a column."""
+    """What `numbers_in` gives, of a column."""
     return _TWINS()(documents)
 
 

@@ -315,12 +315,19 @@ class ChunkReader:
             query = task.plain.query(connection, self._where(task.condition, self.where))
         if query is not None:
             pairs = [(document, types) for _, document, types in _typed(task.columns)]
-            batches = proven(read_batches(connection, query, row_groups()), pairs)
+            answer = read_batches(connection, query, row_groups())
+            batches = proven(answer, pairs)
             try:
                 return self._written(task, demanded_whole(batches, task.columns, task.table), point, structure)
             except Unproven:
                 _unproven.add(known)
+                for batch in answer:  # it is on its way through the session, which has a snapshot to keep
+                    self._keep_pace(batch)
         return self._written(task, self._batches(task, connection, row_groups()), point, structure)
+
+    def _keep_pace(self, batch: ColumnBatch) -> None:
+        if self.pace is not None:
+            self.pace.ask(batch.rows, batch.size)
 
     def _written(
         self, task: ChunkTask, batches: Iterator[ColumnBatch], point: Position | None, structure: str | None
@@ -330,8 +337,7 @@ class ChunkReader:
             hashed = HashedFile(file)
             with open_chunk_file(hashed, task.columns, task.sql) as chunk:
                 for batch in batches:
-                    if self.pace is not None:
-                        self.pace.ask(batch.rows, batch.size)
+                    self._keep_pace(batch)
                     chunk.add(batch)
                     rows += batch.rows
                     size += batch.size

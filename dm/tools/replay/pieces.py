@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +33,7 @@ from dm.progress.replayed import RelayRange, StoredReplay, read_replay
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover, has_undone
 from dm.rules.table_rules import TableRules
-from dm.sourcelog.relaylog.checked_file import CheckedFile
+from dm.sourcelog.relaylog.checked_file import CheckedFile, report
 from dm.sourcelog.relaylog.index import FileIndex, read_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, file_number
 from dm.sourcelog.relaylog.recovery import continues, gtids_at
@@ -72,15 +73,17 @@ class RelayStretch:
         Raises DMError where a file is missing in between, or the end of one.
         """
         found: list[RelayRange] = []
-        before = ""
-        for name in self._files():
+        names = self._files()
+        for name, after in zip_longest(names, names[1:]):
             if end is not None and file_number(name) > end.file_number:
                 break
-            if before and not self._continues(before, name):
-                break
-            before = name
             limit = end.offset if end is not None and name == end.file else None
-            found += _cut(name, self._index(name), self._begin(name), size, limit)
+            goes_on = after is not None and limit is None
+            # The proof comes first: what is cut afterwards has at least what was proven.
+            whole = goes_on and after is not None and self._continues(name, after)
+            found += _cut(name, self._index(name, whole=whole), self._begin(name), size, limit)
+            if goes_on and not whole:
+                break
         return found
 
     def _continues(self, name: str, after: str) -> bool:
@@ -95,12 +98,17 @@ class RelayStretch:
     def _begin(self, name: str) -> int:
         return max(self.start.offset, MAGIC_SIZE) if name == self.start.file else MAGIC_SIZE
 
-    def _index(self, name: str) -> FileIndex:
+    def _index(self, name: str, *, whole: bool = False) -> FileIndex:
+        """What the file has; of one that is `whole`, as the next one proves, all of it, with checksums or without."""
         path, idx = self.sub.file(name), self.sub.idx(name)
         known = read_index(idx, path.stat().st_size)
         if known is not None and known.final:
             return known
-        found = scan(path, idx, self.flavor)
+        found = scan(path, idx, self.flavor, trust=whole)
+        if whole and (found is None or found.stopped < found.size):
+            at, what = (0, "it has no beginning") if found is None else (found.stopped, found.what)
+            report(self.sub, name, at, what)
+            raise DMError("relay-file-corrupt", file=name, offset=at, what=what)
         return FileIndex() if found is None else found.index
 
     def place(self, file: str, offset: int) -> Position:
