@@ -33,6 +33,7 @@ from dm.accelerator.switch import Twins
 from dm.dumpfiles.text_rows import ColumnBatch, read_all
 from dm.ident import Ident, TableName
 from dm.mysql.sql.json_literal import NOTHING, types_expression
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection
 from dm.unit import JSON
 
@@ -63,7 +64,8 @@ class PlainRows:
     select: str  # the values
     source: str  # FROM and what follows, up to the condition
 
-    def query(self, connection: Connection, condition: str) -> str | None:
+    @reads_answers
+    def asking_by_paths(self, connection: Connection, condition: str) -> str | None:
         """What reads values and then the numbers of each document; None where the first rows forbid it."""
         columns = [f"{self.table.sql}.{Ident(name).sql}" for name in self.documents]
         sizes = " + ".join(f"COALESCE(JSON_STORAGE_SIZE({column}), 0)" for column in columns)

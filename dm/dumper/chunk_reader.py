@@ -312,7 +312,7 @@ class ChunkReader:
         known = (self.dump_id, task.table)
         query = None
         if task.plain is not None and known not in _unproven:
-            query = task.plain.query(connection, self._where(task.condition, self.where))
+            query = task.plain.asking_by_paths(connection, self._where(task.condition, self.where))
         if query is not None:
             pairs = [(document, types) for _, document, types in _typed(task.columns)]
             answer = read_batches(connection, query, row_groups())
