@@ -79,9 +79,15 @@ class TaskServers:
     def get_ready(self, found: CutOverState) -> None:
         """Processes for the comparison and for the way back: to load what they need takes a second or more.
 
-        Where all rows are compared, and they are many, Spark begins now, too.
+        Where all rows are compared, and they are many, Spark begins now, too. For the way back both servers begin a
+        binlog file, so that what is read of their logs after the fence is short.
         """
         means, hosts = self._means, self._means.supervisor.hosts
+        if found.way_back is not None:
+            subtasks = self.subtasks()
+            for endpoint in (subtasks[0].target, *(one.source.endpoint for one in subtasks)):
+                if not at_source.begin_file(endpoint):
+                    structlog.get_logger().info("no new binlog file", task=self._task, server=endpoint.address)
         host = "" if found.way_back is None else self._way_back.host_of(found.way_back)
         try:
             if found.prove != "none":

@@ -65,6 +65,21 @@ def modes_of(connection: Connection) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in rows}
 
 
+def begin_file(endpoint: Endpoint) -> bool:
+    """Have a server begin a new binlog file; False where the account may not.
+
+    A server that is asked for what comes after a GTID set reads the file that this lies in from its beginning.
+    """
+    with closing(connect(endpoint)) as connection:
+        try:
+            fetch(connection, "FLUSH NO_WRITE_TO_BINLOG BINARY LOGS")
+        except DMError as error:
+            if error.name != "privilege-missing":
+                raise
+            return False
+    return True
+
+
 @reads_answers
 def server_of(endpoint: Endpoint) -> tuple[tuple[str, str], ...]:
     """What a server calls itself, by whatever address it is reached; raises DMError."""
