@@ -168,3 +168,20 @@ def test_what_would_act_on_rows_that_come_back_stops_a_cut_over_and_may_act_twic
         "whether triggers act on what comes back to d.audit can't be seen",
         "whether events act on what comes back to d can't be seen",
     ]
+
+
+def test_a_server_begins_a_binlog_file_where_the_account_may_have_it(server: ServerFactory, flavor: Flavor) -> None:
+    """Then what starts at a GTID set after it has no long file to look through."""
+    source = server(flavor)
+    source.create_user("plain", "p", "SELECT ON *.*")
+    endpoint = task_at(source).source.endpoint
+    plain = endpoint.model_copy(update={"user": "plain", "password": SecretStr("p")})
+
+    def files() -> int:
+        return len(source.query("SHOW BINARY LOGS"))
+
+    before = files()
+    assert not begin_file(plain)
+    assert files() == before
+    assert begin_file(endpoint)
+    assert files() == before + 1
