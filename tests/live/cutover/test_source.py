@@ -16,6 +16,7 @@ from dm.mysql.dialect import Flavor
 from dm.sourcelog.upstream.connection import connect, fetch
 from dm.tools.cutover.findings import findings, findings_of_way_back
 from dm.tools.cutover.source import (
+    begin_file,
     close,
     closed,
     end,
