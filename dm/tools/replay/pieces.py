@@ -78,11 +78,11 @@ class RelayStretch:
             if end is not None and file_number(name) > end.file_number:
                 break
             limit = end.offset if end is not None and name == end.file else None
-            goes_on = after is not None and limit is None
+            following = after if limit is None else None
             # The proof comes first: what is cut afterwards has at least what was proven.
-            whole = goes_on and after is not None and self._continues(name, after)
+            whole = following is not None and self._continues(name, following)
             found += _cut(name, self._index(name, whole=whole), self._begin(name), size, limit)
-            if goes_on and not whole:
+            if following is not None and not whole:
                 break
         return found
 
