@@ -7,7 +7,7 @@ CHAOS_PYTEST_FLAGS ?= $(PYTEST_FLAGS)
 # The tests start hundreds of processes; each one would compile all of dm again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo lint types style test tidb test-tidb test-mariadb test-mysql56 chaos bench bench-quick bench-large profile screenshots packages lock clean
+.PHONY: help install demo lint types style test tests tidb test-tidb test-mariadb test-mysql56 chaos bench bench-quick bench-large profile screenshots packages lock clean
 
 help:
 	@echo "make install   packages, a virtual environment, both servers"
@@ -41,16 +41,21 @@ lint: install
 types:
 	$(BIN)/mypy
 
-# Then the tests are read once, beside mypy: pytest keeps what it makes of them, and its processes find it.
+# The tests are read once: pytest keeps what it makes of them, and its processes find it.
 style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	@said=$$($(BIN)/pytest --collect-only -qqq 2>&1) || { echo "$$said"; exit 1; }
 
+# Types are checked beside the tests: alone they would leave the second processor idle for a minute.
 # Without Chromium, which takes root to install, the tests of the page in a browser are skipped.
-test: lint
+test: install
+	@+$(MAKE) --no-print-directory style
 	-@scripts/install.sh /usr/bin/chromium:chromium
+	@+$(MAKE) --no-print-directory --jobs=2 types tests
+
+tests:
 	$(BIN)/pytest -m "not chaos" $(PYTEST_FLAGS)
 
 # With TiDB in place, make test and make chaos run its tests, too; without it they are skipped.

@@ -50,6 +50,7 @@ def way(request: pytest.FixtureRequest, target: ThrowawayServer) -> Iterator[str
     target.execute(f"SET GLOBAL local_infile = {before}")
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_digits_that_the_target_computes_away_are_no_changed_values(
     way: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
 ) -> None:
@@ -60,6 +61,7 @@ def test_digits_that_the_target_computes_away_are_no_changed_values(
     assert report.identical, (way, str(report))
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("files", ["ours", "of another program"])
 def test_they_are_none_in_sql_files_either(
     files: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory

@@ -66,6 +66,7 @@ POINTS = (
 )
 
 
+@pytest.mark.ci_sample(1)
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("dump", ["same", pytest.param("new", marks=CHAOS)])
 def test_a_load_that_wakes_late_changes_nothing(

@@ -153,6 +153,7 @@ def load_in_part(load: FullLoad, **changes: object) -> None:
     shutil.rmtree(load.directory)
 
 
+@pytest.mark.ci_sample(2)
 @pytest.mark.parametrize(("consistency", "form"), [("none", "parquet"), ("flush", "parquet"), ("none", "sql")])
 def test_a_dump_whose_files_are_lost_begins_anew_and_takes_its_rows_back(
     consistency: str, form: str, mariadb: ThrowawayServer, full_load: LoadFactory

@@ -43,6 +43,7 @@ def test_two_sources_fill_one_table(
     assert rows(target, f"SELECT v FROM `{one.target_schema}`.z") == [(1,), (1,)]
 
 
+@pytest.mark.ci_sample(2)
 @pytest.mark.parametrize("form", ["parquet", "sql"])
 @pytest.mark.parametrize(("mode", "value", "replaced", "ignored"), [("replace", 1, "1", "0"), ("ignore", 77, "0", "1")])
 def test_rows_that_are_there_already(

@@ -123,6 +123,7 @@ def test_a_part_that_loses_a_deadlock_is_loaded_again(
     assert_same(load)
 
 
+@pytest.mark.ci_sample(2)
 @pytest.mark.parametrize(("local_infile", "settings"), WAYS)
 def test_a_part_that_waited_in_vain_for_a_lock_is_loaded_again(
     local_infile: int, settings: dict[str, str], mariadb: ThrowawayServer, full_load: LoadFactory

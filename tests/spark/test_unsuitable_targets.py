@@ -15,6 +15,7 @@ from tests.testbed.fixtures import ServerFactory
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("where", ["to be made", "there"])
 def test_tables_without_transactions_are_refused(
     where: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory

@@ -252,6 +252,7 @@ def logged(recorded: Sequence[object]) -> list[tuple[object, ...]]:
     return found
 
 
+@pytest.mark.ci_sample(2)
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("twin")
 def test_a_server_does_the_same(

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.live
 _KINDS = ("VARCHAR(9)", "TEXT", "ENUM('a', 'b')", "CHAR(3)")
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_structure_has_the_collations_that_the_server_names(target: ThrowawayServer, schema: SchemaFactory) -> None:
     name = schema(target)
     collations = _collations(target)

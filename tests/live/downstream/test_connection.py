@@ -194,6 +194,7 @@ def test_a_wrong_password_is_refused_without_naming_it(target: ThrowawayServer) 
     assert target.user in str(caught.value)
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize(("packet", "buffer"), [(1 << 20, 1 << 14), (1 << 25, 1 << 14), (1 << 11, 1 << 13)])
 def test_a_statement_is_sent_where_the_server_takes_it_to_the_byte(
     flavor: Flavor, server: ServerFactory, packet: int, buffer: int

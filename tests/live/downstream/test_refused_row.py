@@ -58,6 +58,7 @@ ENUM_WRITES = (
 )
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("safe", [False, True])
 def test_the_target_holds_exactly_what_the_source_holds(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, safe: bool

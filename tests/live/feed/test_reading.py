@@ -234,6 +234,7 @@ def test_rows_before_a_partial_image_are_delivered(
     assert delivered_until(feed, feed.reader().initialOffset(), "feed-partial-image") == [b"1", b"2"]
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("create", ["CREATE TABLE", "CREATE TABLE IF NOT EXISTS"])
 def test_a_table_that_is_made_with_other_columns_ends_the_stream(
     upstream: ThrowawayServer, schema: SchemaFactory, tmp_path: Path, create: str

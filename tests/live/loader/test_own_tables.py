@@ -259,6 +259,7 @@ def test_another_table_of_the_name_is_not_dropped(copy: Copy, struck: Callable[[
     refused(copy, "another table")
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("files", ["auto", "all"])
 def test_a_dump_that_begins_anew_takes_back_the_one_before(copy: Copy, files: str) -> None:
     copy.copied("a", "b")

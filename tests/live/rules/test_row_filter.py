@@ -105,6 +105,7 @@ def following(subtask: SubtaskConfig) -> Iterator[RunningSync]:
         yield sync
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("key", ["PRIMARY KEY", ""], ids=["keyed", "keyless"])
 def test_rows_are_skipped_that_the_target_finds(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, key: str

@@ -60,6 +60,7 @@ def _operation(draw: random.Random) -> str:
     )
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_pieces_in_order_equal_the_whole(upstream: ThrowawayServer, schema: SchemaFactory) -> None:
     source, target = schema(upstream), schema(upstream)
     draw = random.Random(20261121)

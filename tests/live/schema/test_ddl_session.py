@@ -16,6 +16,7 @@ pytestmark = pytest.mark.live
 _SCHEMA = "ddl_sessions"
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_every_statement_is_exact(upstream: ThrowawayServer, target: ThrowawayServer) -> None:
     exact = 0
     wrong, refused = [], []

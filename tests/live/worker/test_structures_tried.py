@@ -101,6 +101,7 @@ def test_types_of_mariadb(mysql: ThrowawayServer, mariadb: ThrowawayServer, sche
     assert f"utf8mb4_uca1400_as_cs becomes utf8mb4_0900_as_cs in {name}.c;" in warning.message
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("across", [False, True])
 def test_engines_without_transactions(
     across: bool,

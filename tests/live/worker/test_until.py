@@ -231,6 +231,7 @@ def test_a_task_that_reads_a_relay_ends_at_the_same_place(scene: Scene, tmp_path
     assert scene.checkpoint.position.order == place.order
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_place_of_another_server_and_a_set_of_the_other_flavour_are_refused(scene: Scene, flavor: Flavor) -> None:
     other = "0-1-5" if flavor == "mysql" else "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee:1-5"
     assert scene.refused(other) == "until-unreadable"

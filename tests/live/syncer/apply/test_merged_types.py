@@ -65,6 +65,7 @@ def test_a_value_that_goes_from_one_table_to_the_other_stays(
         assert target.query(query.format(number="")) == upstream.query(query.format(number=2)), table
 
 
+@pytest.mark.ci_sample(2)
 @pytest.mark.parametrize("safe", [False, True])
 def test_a_row_that_goes_between_a_table_with_a_key_and_one_without_stays(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, safe: bool

@@ -70,6 +70,7 @@ def _here(upstream: ThrowawayServer) -> Position:
     return Position("", str(file), int(str(offset)))
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_table_with_another_id_is_not_learned_again(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_table_with_another_id_is_not_learned_again(
     assert sorted(learning.names) == [f"t{number}" for number in range(TABLES)]
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_what_is_kept_is_bounded_by_its_bytes(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_a_routed_table_loses_the_key_and_the_check_that_its_source_lost(
     assert chosen(target, "kid", 2) in text
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_key_is_found_after_its_parent_and_the_column_there_got_other_names(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:

@@ -68,6 +68,7 @@ def test_every_kind_of_ddl_between_rows(
     assert [each["ended"] for each in recent] == sorted(each["ended"] for each in recent)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_names_are_looked_for_where_the_source_looks(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:

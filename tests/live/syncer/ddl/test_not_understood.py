@@ -23,6 +23,7 @@ WITHOUT_OPERATION = [
 ]
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_an_alter_without_an_operation_is_executed(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:

@@ -34,6 +34,7 @@ CONVERSIONS = (
 )
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_rows_are_converted_as_in_the_session_of_the_source(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:

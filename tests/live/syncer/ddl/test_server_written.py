@@ -62,6 +62,7 @@ def identical(upstream: ThrowawayServer, target: ThrowawayServer, name: str) -> 
     return made
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_texts_of_clients_and_of_the_server_arrive_as_they_are_meant(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:

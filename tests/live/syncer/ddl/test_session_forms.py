@@ -338,6 +338,7 @@ ON_TEMPORARY = (
 )
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("form", ["STATEMENT", "MIXED", "ROW"])
 def test_temporary_tables_that_hide_others_leave_those_alone(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, form: str

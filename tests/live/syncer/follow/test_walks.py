@@ -79,6 +79,7 @@ def _expect(title: str, files: set[str], *, all_of_it: bool) -> None:
         assert sorted(listed - files - OF_MARIADB) == [], f"{title!r} has more"
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_row_and_a_statement_pass_the_files_of_their_walks(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:

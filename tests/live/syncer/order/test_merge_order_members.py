@@ -124,6 +124,7 @@ def test_nobody_waits_for_a_source_that_left(servers: Servers, target: Throwaway
             assert (late(first), late(again)) == (0, 0)
 
 
+@pytest.mark.ci_sample(1)
 @pytest.mark.parametrize("ended", [False, True], ids=["it joins", "it begins again after its end"])
 def test_the_only_one_that_runs_waits_for_one_that_begins(
     servers: Servers, target: ThrowawayServer, schema: SchemaFactory, ended: bool

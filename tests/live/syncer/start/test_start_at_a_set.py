@@ -103,6 +103,7 @@ def ends_by_itself(subtask: SubtaskConfig, until: Until) -> Iterator[None]:
     assert sync.wait_ended() is None
 
 
+@pytest.mark.ci_sample(2)
 @pytest.mark.parametrize("by", ["place", "time"])
 def test_what_is_asked_to_end_there_ends(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, by: str

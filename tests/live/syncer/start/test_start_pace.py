@@ -39,6 +39,7 @@ def _sessions(sent: Sequence[Sent]) -> dict[int, list[str]]:
     return {session: texts for session, texts in found.items() if texts[0].startswith(FIRST)}
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_start_asks_little_and_a_batch_nothing(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:

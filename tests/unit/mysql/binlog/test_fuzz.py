@@ -42,6 +42,7 @@ def opened(flavor: Flavor) -> EventParser:
     return parser
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("flavor", FLAVORS)
 @fuzzed
 @given(data=st.data())
@@ -60,6 +61,7 @@ def test_any_bytes_as_any_event(flavor: Flavor, kind: int, body: bytes, flags: i
     outcome(EventParser(), RawEvent(parse_header(data), data))
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("flavor", FLAVORS)
 @fuzzed
 @given(data=st.data())
