@@ -34,7 +34,8 @@ So the statement that writes a row names such a column and computes its value, b
 column, an UPDATE does the same. All else stays with the session: a TIMESTAMP is the same instant in any zone, and what
 counts seconds (UNIX_TIMESTAMP) asks for no zone.
 
-A zone that the server does not know would give NULL, so the server is asked first (`dm.downstream.source_computing`).
+A zone that the server does not know would give NULL, so the server is asked first
+(`dm.downstream.source_session_settings`).
 """
 
 from __future__ import annotations

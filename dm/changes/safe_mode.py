@@ -13,11 +13,14 @@ another unique key of the new row. Then it updates the new row, or turns the old
 That holds for a single change. `dm.changes.grouped` and its compiled twin put many rows together, and decide the same
 there: what changes here changes there. `dm.syncer.apply.safe_mode_window` decides when safe mode is on, and why.
 
-`row_statements` is the reference that every grouping must equal. A TiDB takes two values of an ENUM or SET for one:
+`row_statements` is the reference that every grouping must equal.
+
+A TiDB takes two values of an ENUM or SET for one:
 none at all, and the member whose name is empty. It compares them by their names. So an UPDATE from one to the other
 leaves the column, and its place in the keys, as it was, and says that it has found its row; a REPLACE leaves a row
 alone that differs in nothing else (tested with the server that `make tidb` builds:
-`tests/live/syncer/tidb/test_tidb.py`). Read and inserted they are two. MySQL and MariaDB compare the numbers. Rows of
+`tests/live/syncer/tidb/test_tidb.py`). As results of a SELECT and as values of an INSERT they are two
+different values. MySQL and MariaDB compare the numbers. Rows of
 tables that have such columns are removed, and written anew.
 """
 

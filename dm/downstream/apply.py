@@ -33,7 +33,7 @@ from dm.changes.safe_mode import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of, row_of
 from dm.downstream.connection import BEGIN, ROW_EVENTS, TargetConnection
 from dm.downstream.exchange import Exchange, OneLessByHash, Unexpected, run_exactly, warned
-from dm.downstream.source_computing import TableSession
+from dm.downstream.source_session_settings import TableSession
 from dm.downstream.statements import StatementResult
 from dm.downstream.written_at_both import Overwrites, demand_as_before, demand_free, others_at, setting
 from dm.errors import DMError

@@ -52,7 +52,7 @@ from dm.changes.row_change import RowChange, by_plan, plans_of, read_all, row_le
 from dm.changes.statement import ApplyStatement, find, holds, row_of, shown
 from dm.downstream.connection import TargetConnection
 from dm.downstream.rows_by_hash import Lacking, NotByHash, carry_out
-from dm.downstream.source_computing import TableSession
+from dm.downstream.source_session_settings import TableSession
 from dm.downstream.statements import StatementResult
 from dm.downstream.written_at_both import as_before, lacks_values, looked_at
 from dm.errors import DMError

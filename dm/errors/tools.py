@@ -204,7 +204,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "replay-history-unlike", 44056, "dmctl", "upstream", "high",
-        "the binlog does not fit together: a row of {table} is {what}; its key is {key}",
+        "the binlog does not fit together: it {what} in {table}; the key is {key}",
         "`dmctl resume-task`: the syncer applies the changes one after the other, and says at which one the target "
         "is not as expected",
         values=("key",),

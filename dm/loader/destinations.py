@@ -11,7 +11,7 @@ from dm.changes.column_map import constant_columns
 from dm.changes.computing import PLAIN, TableSettings, moment_parts
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
-from dm.downstream.source_computing import computing_at, local_time
+from dm.downstream.source_session_settings import computing_at, local_time
 from dm.dumpfiles.destination import Destination, is_keyed
 from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
 from dm.dumpfiles.literals import constant_literal, naming_key

@@ -23,7 +23,7 @@ from dm import faults
 from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
-from dm.downstream.source_computing import with_settings
+from dm.downstream.source_session_settings import with_settings
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan
 from dm.dumpfiles.literals import types_column

@@ -24,7 +24,7 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
-from dm.downstream.source_computing import with_settings
+from dm.downstream.source_session_settings import with_settings
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_files import (
     PLAN_FILE,

@@ -5,9 +5,10 @@ its setting where the other reads it, with its lists and routes: what one brings
 that wins would stay on its side. A run asks, once it has stored its own, whether the opposite is running with settings
 that contradict. What a task that does not run has stored says nothing: that one asks in its turn when it starts.
 
-A losing task begins by looking ahead. The last row of the opposite's lane lies after the place where it begins; the
-first row after that has the place in its before image. Where none follows up to the log's end, the stored row has it.
-So it is with the checkpoint. That is why the lane's row has a place from the first run on (`place_lane`).
+A losing task needs the opposite's place as it was where the task begins. It looks ahead in the log: the first change of
+the opposite's lane row after its start has that place as its before image. If none follows up to the log's end, the row
+that is stored now still has it. The same holds for the checkpoint. That is why the lane's row has a place from the
+first run on (`place_lane`).
 """
 
 from __future__ import annotations

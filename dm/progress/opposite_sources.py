@@ -4,8 +4,8 @@ A task may follow several servers, and one that is named as the opposite may fol
 left out of those would never come to the target. So each mark has the id of its source, and here is asked whether that
 is the target.
 
-The checkpoint says which server a source is now, and a target that took over from another one knows itself in it by
-the GTIDs (`brought_back.py`). A load has no checkpoint, and a removed task none any more. So each run also stores the
+The checkpoint says which server a source is now, and a target that took over from another one knows itself in it by the
+GTIDs (`replication_loop.py`). A load has no checkpoint, and a removed task none any more. So each run also stores the
 server that it is about to read, before it writes anything else, in `<task>_syncer_source`. These rows stay, as those of
 announced sessions do: a log that is read later still has the marks. A new row stands in the log, too, and tells a
 reader to ask again.
@@ -26,7 +26,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.position import Position
-from dm.progress.brought_back import reads_servers
+from dm.progress.replication_loop import reads_servers
 from dm.progress.tables import CHARSET, SubtaskKey
 from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, connect, fetch

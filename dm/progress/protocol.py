@@ -39,15 +39,14 @@ I5  The ordered lane applies tables without a usable key in source order; its ro
     and never changes a table in order if an earlier run may have changed its rows by a key.
 I6  DDL is a barrier: all lanes are drained, then for each piece an intent is stored, then the piece is executed. The
     first intent commits with the L before its statement. The next intent, or the checkpoint after the whole statement,
-    says that the piece is done. That checkpoint may wait for the first intent of the next statement and commit with
-    it. It is stored before a row follows, when the source rests, and within a second. After a crash the fence waits
-    until the session that ran the piece has ended. Then: if the target matches *after*, the piece is done; if it
-    matches *before*, run it; if it has all that the piece brings and more, another source of a merged table
-    executed the piece and went on: it is done; otherwise pause. A piece that the target refused is marked: it was
-    not executed, whatever a person does to the structure afterwards. If it is the first piece of an ALTER, the
-    whole ALTER is announced and executed in place of all pieces, with its own number and structures. If that is
-    refused, too, nothing was executed. If the structure can't show the effect, only an idempotent piece is run
-    again.
+    says that the piece is done. That checkpoint may wait for the first intent of the next statement and commit with it.
+    It is stored before the next row is applied, when the source is idle, and after a second at the latest. After a
+    crash the fence waits until the session that ran the piece has ended. Then: if the target matches *after*, the piece
+    is done; if it matches *before*, run it; if it has all that the piece brings and more, another source of a merged
+    table executed the piece and went on: it is done; otherwise pause. A piece that the target refused is marked: it was
+    not executed, whatever a person does to the structure afterwards. If it is the first piece of an ALTER, the whole
+    ALTER is announced and executed in place of all pieces, with its own number and structures. If that is refused, too,
+    nothing was executed. If the structure can't show the effect, only an idempotent piece is run again.
 I7  The structures stored with the checkpoint are those at L, because L passes a DDL only with what the DDL left.
 I8  What an event stands for (its own statements, none, others: `operators.py`) is the same for every run that reads it.
     An operator is stored under the control lane's claim or lock before it counts, and never for an event that was
@@ -58,8 +57,8 @@ I9  With `atomic-transactions` one lane, `atomic`, applies everything in source 
     transactions of the source. So its row is exact for all tables, as the ordered lane's is for keyless ones. What is
     at or below it is skipped, and nothing is replayed that readers of the target have seen already. B and the ordered
     lane's row still cover what other runs, with several lanes, did beyond L. If such runs come later, they count this
-    lane's row as a part of both, and skip what is at or below it, too: an unfinished replay would leave rows behind
-    what this row says.
+    lane's row in both, and skip what is at or below it, too: a replay of it that is cut short would leave rows older
+    than the row says.
 I10 In a replay, what an earlier run certainly did not do is applied strictly, as outside the window. The run knows that
     of changes which lanes had not begun, and of batches that the target rolled back. It stores this when it ends in
     order.

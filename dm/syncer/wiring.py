@@ -19,16 +19,16 @@ from dm.config.rules import BlockAllowList
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, ServerWeights, SourceSession
-from dm.downstream.source_computing import filter_zone
+from dm.downstream.source_session_settings import filter_zone
 from dm.downstream.target_schema import TargetSchemas
 from dm.ident import TableName
 from dm.mysql.schema.table import TableSchema
 from dm.position import Position
-from dm.progress.brought_back import asking
 from dm.progress.checkpoint import TablePoint
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, worker_lane
 from dm.progress.opposite import announce, marks_with_statements
 from dm.progress.prepared_places import store_prepared
+from dm.progress.replication_loop import asking
 from dm.rules.block_allow import entries_taken_in
 from dm.rules.row_filter import Judges
 from dm.sourcelog.stream.file_births import FileBirths

@@ -20,7 +20,7 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.schema.joined_table import unfilled
+from dm.mysql.schema.merged_table import unfilled
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.show import create_table
 from dm.mysql.schema.table import TableSchema

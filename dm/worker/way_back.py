@@ -14,8 +14,8 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position
 from dm.progress.opposite import declare, opposite_of
+from dm.task.foreign_transactions import foreign_transactions
 from dm.task.progress import key_of, stored_checkpoint
-from dm.task.strangers import strangers
 from dm.tools.cutover import source as at_source
 from dm.tools.cutover.findings import Finding, findings_of_return, findings_of_way_back
 from dm.tools.cutover.machine import OVER, CutOverState, NotYet, WayBackTask
@@ -133,7 +133,7 @@ class WayBack:
                 raise NotYet(f"task {back} does not follow the target yet")
         if found.since is None:
             return 0
-        return strangers(self._subtask_of(back), Position.from_json(found.since), statements=False)[0]
+        return foreign_transactions(self._subtask_of(back), Position.from_json(found.since), statements=False)[0]
 
     def _demand_nothing_acts(self, acts_twice: Collection[str]) -> None:
         """Raise DMError where triggers or events have come to the source since they were looked for."""
@@ -192,7 +192,7 @@ class WayBack:
         subtask = self._known()[2]
         checkpoint = stored_checkpoint(subtask)
         assert checkpoint is not None  # the task rests on it
-        number, first = strangers(subtask, checkpoint.position, statements=True)
+        number, first = foreign_transactions(subtask, checkpoint.position, statements=True)
         if number:
             how = f"source {subtask.source_id} has {number} transactions after the fence, the first with {first}"
             raise DMError("cut-over-fence-lost", how=how)

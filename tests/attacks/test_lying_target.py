@@ -17,7 +17,7 @@ from dm.changes.computing import SourceSettings
 from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
-from dm.downstream import connection, session_lock, source_computing, target_schema
+from dm.downstream import connection, session_lock, source_session_settings, target_schema
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
@@ -192,10 +192,10 @@ Reader = Callable[[TargetConnection], object]
 READERS: dict[str, Reader] = {
     "row events": lambda by: take_row_events(by, Variables()),
     "settings": TargetConnection.settings,
-    "zone of filters": source_computing.filter_zone,
-    "zone of a task": lambda by: source_computing.local_time(by, "Europe/Berlin"),
-    "settings of the source": lambda by: source_computing.applications_settings(by, ZONED, "Europe/Berlin"),
-    "zone of the source": lambda by: source_computing.computing_at(
+    "zone of filters": source_session_settings.filter_zone,
+    "zone of a task": lambda by: source_session_settings.local_time(by, "Europe/Berlin"),
+    "settings of the source": lambda by: source_session_settings.applications_settings(by, ZONED, "Europe/Berlin"),
+    "zone of the source": lambda by: source_session_settings.computing_at(
         by, ZONED, SubtaskConfig.model_construct(application_zone="", timezone="")
     ),
     "structure": lambda by: target_schema.read_schema(by, TABLE),

@@ -13,7 +13,10 @@ it has (`python -m benchmarks.row_sums`). What costs is to add the hashes up, so
   anything. The hash is asked for once per row: in a derived table that the LIMIT keeps from being merged.
 
 A server that refuses to make a text longer than its max_allowed_packet gives NULL for it, with a warning that nobody
-reads. So the hashes are counted, or the texts of a sequence: fewer than rows mean that not all rows are in it.
+reads. So the query also counts the hashes, or the texts of a sequence: a count below that of the rows means that some
+rows are not in the sum.
+
+`dm.tools.diff.chunk` decides which of the two a chunk gets.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Anything else, also what is not understood, stands in the way. That an ALTER nam
 IGNORE it drops rows that a key does not allow, and another engine than InnoDB may keep none of them (BLACKHOLE), or
 show those of another server (FEDERATED).
 
-Values that a statement writes into existing rows, and that another server would not write.
+The second part finds statements that write values into existing rows which another server would not write.
 
 The binlog has an ALTER TABLE as a statement, even if it changes rows. Repeated in the same session it mostly produces
 the same rows, but not always. A new column has other values on each server if its DEFAULT uses a random number, or the

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
-from dm.mysql.schema.joined_table import undergone
+from dm.mysql.schema.merged_table import undergone
 from dm.mysql.schema.table import TableSchema, schema_from_json
 from dm.progress.shards.group import ANEW, EARLY, WITH_ITS_MODEL, DdlState, GroupDdl, ShardTables
 from dm.progress.tables import SubtaskKey, reads

@@ -12,7 +12,7 @@ from dm import faults
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.schema.joined_table import alike, differences
+from dm.mysql.schema.merged_table import alike, differences
 from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint, read_checkpoint, write_table

@@ -16,7 +16,7 @@ O5  The columns that hold a shard's old values (`kept`) are stored with its stru
     lacks and whose DEFAULT others change. Columns that the target has lost are forgotten for all shards by the next
     decision, before anything is executed.
 O6  Nothing is decided before every source has joined, and the structure of every shard is known.
-O7  A shard whose structure already is what a DDL makes of the others (`dm.mysql.schema.joined_table`) is not waited
+O7  A shard whose structure already is what a DDL makes of the others (`dm.mysql.schema.merged_table`) is not waited
     for. If all others are like that, the DDL is executed like one that passes, and has no number. If it holds for a
     shard that arrives at the DDL later, then it holds for the later shard against all others. If some shards are waited
     for, it is checked again in the turn, in which no structure changes, and counted with `executed`: the shard's next
@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.schema.joined_table import filling
+from dm.mysql.schema.merged_table import filling
 from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
 from dm.progress.shards.group import EARLY, WITH_THE_HELD, Shard, ShardTables
 from dm.progress.tables import SubtaskKey, reading, reads_own, texts

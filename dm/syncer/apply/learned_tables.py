@@ -24,14 +24,14 @@ from dm.changes.plan import PlanOptions, TablePlan, build_plan, sees_none
 from dm.changes.row_keys import TargetTable
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
-from dm.downstream.source_computing import computing_at, local_time
+from dm.downstream.source_session_settings import computing_at, local_time
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.reader import TableMap
 from dm.mysql.dialect.pair import same_family
-from dm.mysql.schema.joined_table import lacking
+from dm.mysql.schema.merged_table import lacking
 from dm.mysql.schema.table import Column, TableSchema, wire_columns, without_columns
 from dm.position import Position
 from dm.rules.router import Scattering

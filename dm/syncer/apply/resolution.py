@@ -243,7 +243,10 @@ class TargetWins:
 
 
 def _rest(change: RowChange, losing: Losing) -> RowChange | None:
-    """What is left of a change: of a row that moves, where it goes or where it comes, if only the other one loses."""
+    """The half of an UPDATE of the key that does not lose: the old row's DELETE or the new row's INSERT.
+
+    None if both halves lose, or the key stays.
+    """
     before, after = change.before, change.after
     if before is None or after is None or not losing.moves or None not in (losing.before, losing.after):
         return None

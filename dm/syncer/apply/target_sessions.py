@@ -46,7 +46,7 @@ from dm.changes.computing import SourceSettings
 from dm.config.endpoint import Endpoint
 from dm.downstream import session_lock
 from dm.downstream.connection import READ_TIMEOUT, TargetConnection
-from dm.downstream.source_computing import with_settings
+from dm.downstream.source_session_settings import with_settings
 from dm.errors import DMError
 from dm.mysql.binlog.row_events import binlog_statement, format_description
 from dm.mysql.dialect import Dialect

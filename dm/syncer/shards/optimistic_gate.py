@@ -18,7 +18,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.charset import Collated
 from dm.mysql.schema.draft import OperationRefused, renamed
-from dm.mysql.schema.joined_table import differing_values, keys_for_rows, other_values
+from dm.mysql.schema.merged_table import differing_values, keys_for_rows, other_values
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.schema.tracker import SchemaState, interpret
 from dm.mysql.sql.operation import AddColumn, CreateTable

@@ -30,7 +30,7 @@ from dm.errors import DMError
 from dm.ident import Ident
 from dm.mysql.schema.charset import Collated
 from dm.mysql.schema.draft import OperationRefused
-from dm.mysql.schema.joined_table import (
+from dm.mysql.schema.merged_table import (
     column_change,
     filling,
     finds_rows,

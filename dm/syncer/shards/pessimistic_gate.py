@@ -15,7 +15,7 @@ from dm import faults
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.schema.joined_table import differing_values
+from dm.mysql.schema.merged_table import differing_values
 from dm.mysql.schema.partition import losing_rows
 from dm.mysql.schema.partition_rows import differing_rows
 from dm.mysql.schema.table import TableSchema

@@ -13,7 +13,7 @@ others have passed. All shards have to arrive at:
 
 - Keys. The plans and the conflict detectors of other subtasks were made from the target's keys.
 - Changes of values or names: rows of shards that have not altered yet would get values that their source did not.
-- DEFAULTs. Rows of shards that lack the column have the target's (`dm.mysql.schema.joined_table`).
+- DEFAULTs. Rows of shards that lack the column have the target's (`dm.mysql.schema.merged_table`).
 - Any change, if the target has no key for the rows. They are found by all values, and those of a shard that lacks a
   column would match another shard's. So all have one structure.
 - Partitions, unless ADD PARTITION only adds some to a RANGE or LIST. The target places rows by its own partitions. More
@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Final
 
-from dm.mysql.schema.joined_table import column_change, filling, finds_rows, implicit_default, needs_value
+from dm.mysql.schema.merged_table import column_change, filling, finds_rows, implicit_default, needs_value
 from dm.mysql.schema.normal import index_form, key_form
 from dm.mysql.schema.partition import added_by_values
 from dm.mysql.schema.table import Column, Index, TableSchema

@@ -25,7 +25,7 @@ from typing import Final
 
 from dm.changes.computing import UTC, SourceSettings
 from dm.downstream.connection import TargetConnection
-from dm.downstream.source_computing import computing_at
+from dm.downstream.source_session_settings import computing_at
 from dm.downstream.target_schema import ACTING
 from dm.errors import DMError
 from dm.ident import Ident, TableName

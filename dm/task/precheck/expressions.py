@@ -13,7 +13,7 @@ from typing import Final
 from dm.config.expression import ExpressionFilter, read_expression
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
-from dm.downstream.source_computing import filter_zone
+from dm.downstream.source_session_settings import filter_zone
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.dialect.pair import same_server

@@ -3,7 +3,7 @@
 What an optimistic merge needs at its start: a target table that takes the rows of each shard as that shard is.
 
 From then on the syncer keeps the table so, statement by statement (`dm.syncer.shards.optimistic_policy`). It never
-looks back at what was there before. The same functions of `dm.mysql.schema.joined_table` say here and there what a
+looks back at what was there before. The same functions of `dm.mysql.schema.merged_table` say here and there what a
 table takes.
 """
 
@@ -20,7 +20,7 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.loader.target_tables import misfit
-from dm.mysql.schema.joined_table import (
+from dm.mysql.schema.merged_table import (
     Unjoinable,
     Untaken,
     alike,

@@ -12,8 +12,8 @@ end, up to the first of these transactions.
 
 A task that has rested for long has much to read, and a person waits for the answer. So the check ends after
 READ_SECONDS and says how far it came. Nothing is lost by that: the run applies the same rule to each transaction
-(dm/progress/brought_back.py), also where no check is made (a resume, a start time, `ignore-checking-items`). The check
-only reports the usual case before anything starts.
+(dm/progress/replication_loop.py), also where no check is made (a resume, a start time, `ignore-checking-items`). The
+check only reports the usual case before anything starts.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from dm.mysql.binlog.event import RawEvent
 from dm.mysql.binlog.header import EventType
 from dm.mysql.binlog.reader import Event, EventParser, TableMapEvent
 from dm.position import MAGIC_SIZE, Position
-from dm.progress.brought_back import CHECKPOINT, reads_server
 from dm.progress.opposite import Opposite, opposite_of
+from dm.progress.replication_loop import CHECKPOINT, reads_server
 from dm.progress.shards.held_shards import earliest
 from dm.session.answers import reads_answers
 from dm.sourcelog.relaylog.relay_source import RelayEventSource, unbroken_end

@@ -38,8 +38,8 @@ from dm.tools.diff.versions import ROW_COST, Difference, Values, Versions
 
 _BATCH = Limits(1 << 14, 1 << 22)
 KEPT_BYTES: Final = 64 << 20
-# The part of `kept_bytes` with which a task leaves its other chunks to others. What it has found is heard when it ends;
-# when all that may be kept is found, what tasks have not told yet is lost.
+# A Spark task that keeps more than this part of `kept_bytes` ends, and leaves its other chunks to new tasks: its
+# findings arrive only when it ends, and are lost if the limit of all tasks is reached before.
 _LEFT_AT: Final = 16
 WORDED: Final = 100  # rows of a chunk that are told in words; more only if somebody wants to be shown more
 # What a server says of a table that is not what it was when it was planned.

@@ -20,7 +20,7 @@ from dm.mysql.dialect.pair import same_family
 from dm.mysql.equality import structure
 from dm.mysql.equality.structure import ColumnFacts, Structure
 from dm.mysql.schema.expressions import depends_on_zone
-from dm.mysql.schema.joined_table import fits
+from dm.mysql.schema.merged_table import fits
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext, version_number

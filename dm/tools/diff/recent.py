@@ -13,9 +13,10 @@ A table is compared whole, and the reason is told, wherever that can't be exact:
 
 - it has no record, or was different, or was made anew since, or has other source tables or columns (its `basis`);
 - the relay lacks a part, or holds something that can't be read;
-- a statement was executed that may have changed its rows, or foreign keys may have done so unlogged (`acting_keys`);
-- its key has no literal that finds the row on both sides, or so many rows were written that they are most of it, or
-  more than may be kept.
+- a statement was executed that may have changed its rows, or foreign keys may have done so unlogged
+  (`referential_actions`);
+- its key has no literal that finds the row on both sides, or more than a quarter of its rows were written, or more
+  than may be kept.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ from dm.sourcelog.stream.source_monitor import SourceEnd
 from dm.sourcelog.stream.source_server import SourceServer, open_source_server
 from dm.sourcelog.stream.spool import OpenItems, Spool
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
-from dm.tools.diff.acting_keys import BOTH, ActingKey, Change, keys_of_source, keys_of_target, reached
+from dm.tools.diff.referential_actions import BOTH, Change, ReferentialAction, keys_of_source, keys_of_target, reached
 from dm.unit import JSON
 
 _TOGETHER: Final = 500  # rows of a chunk; beyond this the optimizer may drop the ranges of a condition
-_PART: Final = 4  # so much of a table may have been written; of more all rows are compared
-_FEW: Final = 1000  # rows of which that is not asked
+_PART: Final = 4  # a quarter of a table may have been written; of more all rows are compared
+_ALWAYS_BY_KEY: Final = 1000  # so many written rows are compared by key, whatever part of the table they are
 _KEY_COST: Final = 150  # bytes in memory, beside its literals
 _WAIT_SECONDS: Final = 30.0  # for a relay that is behind
 _BY_KEYS: Final = "foreign keys change its rows, and the binlog does not say which"
@@ -114,7 +115,7 @@ class Recent:
     _columns: dict[str, list[str]] = field(default_factory=dict)  # of the target's primary key
     _open: set[str] = field(default_factory=set)  # tables of which not all rows are compared, as far as it was read
     _bytes: int = 0
-    _acting: list[ActingKey] = field(default_factory=list)  # of sources that do not log what they do
+    _acting: list[ReferentialAction] = field(default_factory=list)  # of sources that do not log what they do
     _silent: bool = False  # there is such a source
     _changes: set[Change] | None = field(default_factory=set)  # that acting keys follow; None: it may be any
 
@@ -147,7 +148,7 @@ class Recent:
         if self._changes is not None:
             self._changes.update((name, kind) for name in tables for kind in kinds if kind != "insert")
 
-    def _follow_keys(self, keys: Sequence[ActingKey]) -> None:
+    def _follow_keys(self, keys: Sequence[ReferentialAction]) -> None:
         known = {name for found in self._equal for name in found}
         self._give_up(sorted(reached(keys, self._changes) & known), _BY_KEYS)
 
@@ -167,8 +168,8 @@ class Recent:
         if [column.name.lower() for column in key.columns] != self._columns.get(name):
             return "it has no primary key that is the same on all sides"
         keys = self.keys.get(name, {})
-        if len(keys) > max(_FEW, rows // _PART):
-            return f"{len(keys)} of its rows were written since, which is most of it"
+        if len(keys) > max(_ALWAYS_BY_KEY, rows // _PART):
+            return f"{len(keys)} of its rows were written since, which is more than a quarter of it"
         since = min(known, key=lambda each: each.at)
         return RecentRows(tuple(_conditions(key.columns, sorted(keys))), len(keys), since)
 

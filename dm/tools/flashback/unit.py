@@ -27,7 +27,7 @@ from dm.clock import SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, ServerWeights, SourceSession
-from dm.downstream.source_computing import applications_settings, filter_zone, local_time
+from dm.downstream.source_session_settings import applications_settings, filter_zone, local_time
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName

@@ -16,7 +16,7 @@ from dm.changes.computing import SourceSettings
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.apply import Attempts
 from dm.downstream.connection import TargetConnection
-from dm.downstream.source_computing import with_settings
+from dm.downstream.source_session_settings import with_settings
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.pace.handle import BulkPace

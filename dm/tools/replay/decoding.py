@@ -31,9 +31,9 @@ from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.rows_before import effect_of
 from dm.mysql.sql.statement import classify
 from dm.position import Position
-from dm.progress.brought_back import asking
 from dm.progress.opposite import marks_of
 from dm.progress.replayed import RelayRange
+from dm.progress.replication_loop import asking
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.stream.memory_quota import CHANGE_COST, DECODED_FACTOR

@@ -81,6 +81,8 @@ class Net(NamedTuple):
 # A list, as it is changed for each change of the row: whether it existed, the first image, the last.
 _State = list[Any]
 _EXISTED, _BEFORE, _RAW_BEFORE, _AFTER, _RAW_AFTER = range(5)
+_CHANGED_UNSEEN: Final = "changes a row that does not exist"
+_INSERTED_TWICE: Final = "inserts a row that exists already"
 
 
 class Reduction:
@@ -109,7 +111,7 @@ class Reduction:
         if state is None:
             state = self._rows[key] = [True, before, change.raw_before, None, None]
         elif state[_AFTER] is None:
-            raise self._unlike(key, "changed, and is not there")
+            raise self._unlike(key, _CHANGED_UNSEEN)
         if after is None:
             state[_AFTER] = state[_RAW_AFTER] = None
             return
@@ -125,7 +127,7 @@ class Reduction:
         if state is None:
             self._rows[key] = [False, after, raw, after, raw]
         elif state[_AFTER] is not None:
-            raise self._unlike(key, "inserted, and is there")
+            raise self._unlike(key, _INSERTED_TWICE)
         else:
             state[_AFTER], state[_RAW_AFTER] = after, raw
 
@@ -138,7 +140,7 @@ class Reduction:
                 rows[net.key] = [*net[1:]]
                 continue
             if net.existed != (state[_AFTER] is not None):
-                raise self._unlike(net.key, "changed, and is not there" if net.existed else "inserted, and is there")
+                raise self._unlike(net.key, _CHANGED_UNSEEN if net.existed else _INSERTED_TWICE)
             state[_AFTER], state[_RAW_AFTER] = net.after, net.raw_after
 
     def nets(self) -> Iterator[Net]:

@@ -23,7 +23,7 @@ from dm import faults
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
-from dm.downstream.source_computing import with_settings
+from dm.downstream.source_session_settings import with_settings
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.pace.handle import BulkPace, handle_of, paced

@@ -22,7 +22,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.mysql.dialect import Flavor
 from dm.sourcelog.upstream.connection import connect
 from dm.sourcelog.upstream.facts import binlog_end
-from dm.task.strangers import strangers
+from dm.task.foreign_transactions import foreign_transactions
 from dm.verbs.cutover import BeginCutOver
 from tests.testbed.cases import APPLIER_GRANTS, FENCING_GRANTS, SOURCE_GRANTS, TARGET_GRANTS, TEMPORARY_GRANT, XA_GRANTS
 from tests.testbed.daemon import Daemon
@@ -309,19 +309,23 @@ def test_a_transaction_is_a_strangers_without_the_mark_of_the_opposite(server: S
         "CREATE TABLE `dm_meta`.back_syncer_ddl (id INT)", "CREATE DATABASE other", "CREATE TABLE other.t (id INT)"
     )
     transaction("INSERT INTO other.t VALUES (1)")
-    assert strangers(task, start, statements=False) == (0, "")
+    assert foreign_transactions(task, start, statements=False) == (0, "")
     transaction(
         "INSERT INTO shop.log VALUES (2, 'an application')", "INSERT INTO dm_meta.back_syncer_worker VALUES (3)"
     )
-    assert strangers(task, start, statements=False) == (1, "rows of shop.log")
+    assert foreign_transactions(task, start, statements=False) == (1, "rows of shop.log")
     source.execute("ALTER TABLE shop.log ADD COLUMN more INT")
-    assert strangers(task, start, statements=False)[0] == 1
-    assert strangers(task, start, statements=True)[0] == 4, "those in `other` count, since nobody knows what they do"
+    assert foreign_transactions(task, start, statements=False)[0] == 1
+    assert foreign_transactions(task, start, statements=True)[0] == 4, (
+        "those in `other` count: nobody knows what they do"
+    )
     with source.connect() as connection, connection.cursor() as cursor:
         cursor.execute("CREATE DATABASE dm_meta_check_7")
         cursor.execute("USE dm_meta")
         cursor.execute("CREATE TABLE back_syncer_more (id INT)")
-        assert strangers(task, start, statements=True)[0] == 4
+        assert foreign_transactions(task, start, statements=True)[0] == 4
         cursor.execute("ALTER TABLE shop.log /* `dm_meta` */ DROP COLUMN more")
     source.execute("CREATE DATABASE `dm_metadata`")
-    assert strangers(task, start, statements=True)[0] == 6, "neither a schema that begins alike nor a comment is a sign"
+    assert foreign_transactions(task, start, statements=True)[0] == 6, (
+        "a schema that begins alike and a comment are no signs"
+    )

@@ -15,7 +15,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.brought_back import reads_server
+from dm.progress.replication_loop import reads_server
 from dm.sourcelog.upstream.connection import connect
 from dm.task.precheck.context import Answers, CheckResult, Context, open_server
 from dm.task.precheck.way_back import READ_SECONDS, nothing_returned

@@ -114,5 +114,5 @@ def test_a_gated_statement_passes_the_files_of_its_walk(
         sync.wait_synced()
         statements = [f"ALTER TABLE {name}.{table} ADD COLUMN w INT" for table in ("t1", "t2")]
         gated = passed.during(_after(upstream, sync, *statements))
-    of_shards = {file for file in gated if "shard" in file or "joined_table" in file}
+    of_shards = {file for file in gated if "shard" in file or "merged_table" in file}
     _expect("A gated DDL statement, file by file", of_shards, all_of_it=upstream.flavor == "mysql")

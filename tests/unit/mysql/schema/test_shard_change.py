@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.mysql.schema.joined_table import undergone
+from dm.mysql.schema.merged_table import undergone
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext

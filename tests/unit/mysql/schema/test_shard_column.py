@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.mysql.dialect import Flavor
-from dm.mysql.schema.joined_table import (
+from dm.mysql.schema.merged_table import (
     Filling,
     column_change,
     differing_values,

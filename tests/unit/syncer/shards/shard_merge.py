@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dm.ident import TableName
 from dm.mysql.schema.charset import Collated
-from dm.mysql.schema.joined_table import filling, fits, needs_value
+from dm.mysql.schema.merged_table import filling, fits, needs_value
 from dm.mysql.schema.normal import same_column
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema

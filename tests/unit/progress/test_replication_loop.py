@@ -9,7 +9,7 @@ import pytest
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.event import SourceEvent
-from dm.progress.brought_back import BroughtBack
+from dm.progress.replication_loop import BroughtBack
 from dm.sourcelog.stream.assembler import TransactionAssembler
 from tests.unit.sourcelog.stream.test_assembler import (
     NO_XA,

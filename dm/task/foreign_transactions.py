@@ -1,7 +1,7 @@
 """Transactions of a task's source that its opposite has not written, from a place to the present end.
 
-During a cut-over nobody but the two tasks may write. The one that is closed is watched by this, once the way back
-writes to it; at the other one it tells what others have done since the fence. The rule is that of the marks
+During a cut-over nobody but the two tasks may write. At the fenced server this finds writes of others once the way back
+writes there. At the other server it finds what others have written since the fence. The rule is that of the marks
 (`dm.sourcelog.stream.marks`): a transaction with rows that the task wants, before which no mark stands. Statements
 outside of transactions count as well where that is asked, except on the progress itself: they commit alone, so they
 can't be told from those of the opposite.
@@ -106,7 +106,7 @@ def on_progress(text: str, context: SourceContext, marks: MarkTables, meta_schem
     )
 
 
-def strangers(config: SubtaskConfig, start: Position, *, statements: bool) -> tuple[int, str]:
+def foreign_transactions(config: SubtaskConfig, start: Position, *, statements: bool) -> tuple[int, str]:
     """How many there are after a place of the task's source, and what the first one is; raises DMError."""
     opposite = opposite_of(config)
     assert opposite is not None

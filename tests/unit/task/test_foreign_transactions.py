@@ -7,7 +7,7 @@ import pytest
 from dm.mysql.dialect import Flavor
 from dm.mysql.sql.context import SourceContext
 from dm.progress.opposite import Opposite
-from dm.task.strangers import on_progress
+from dm.task.foreign_transactions import on_progress
 
 LONG = "m" * 60
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.dumpfiles.destination import is_keyed
-from dm.mysql.schema.joined_table import finds_rows, keys_for_rows, unfilled
+from dm.mysql.schema.merged_table import finds_rows, keys_for_rows, unfilled
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from dm.tools.diff.acting_keys import ActingKey, Change, reached
+from dm.tools.diff.referential_actions import Change, ReferentialAction, reached
 
 KEYS = (
-    ActingKey("s.orders", "s.items", "CASCADE", "RESTRICT"),
-    ActingKey("s.items", "s.notes", "SET NULL", "NO ACTION"),
-    ActingKey("s.notes", "s.marks", "CASCADE", "CASCADE"),
-    ActingKey("s.tree", "s.tree", "CASCADE", "RESTRICT"),
-    ActingKey("s.a", "s.b", "CASCADE", "CASCADE"),
-    ActingKey("s.b", "s.a", "CASCADE", "CASCADE"),
+    ReferentialAction("s.orders", "s.items", "CASCADE", "RESTRICT"),
+    ReferentialAction("s.items", "s.notes", "SET NULL", "NO ACTION"),
+    ReferentialAction("s.notes", "s.marks", "CASCADE", "CASCADE"),
+    ReferentialAction("s.tree", "s.tree", "CASCADE", "RESTRICT"),
+    ReferentialAction("s.a", "s.b", "CASCADE", "CASCADE"),
+    ReferentialAction("s.b", "s.a", "CASCADE", "CASCADE"),
 )
 
 
@@ -34,4 +34,8 @@ def test_all_that_keys_may_have_changed_is_found(changes: list[Change] | None, t
 
 
 def test_children_of_a_parent_that_is_not_migrated_count_as_changed() -> None:
-    assert reached([*KEYS, ActingKey(None, "s.items", "CASCADE", "RESTRICT")], []) == {"s.items", "s.notes", "s.marks"}
+    assert reached([*KEYS, ReferentialAction(None, "s.items", "CASCADE", "RESTRICT")], []) == {
+        "s.items",
+        "s.notes",
+        "s.marks",
+    }
