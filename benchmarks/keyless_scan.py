@@ -135,8 +135,8 @@ def _synced(source: ThrowawayServer, target: ThrowawayServer, schema: str, way: 
     if index:
         _index(target, f"{schema}.t")
     task = f"{schema}_{next(_NUMBERS)}"
-    least = row_bag.LEAST
-    row_bag.LEAST = least if way == _AS_IT_IS else _NEVER  # type: ignore[misc]  # as no setting can say
+    least = row_bag.MIN_SEARCHED
+    row_bag.MIN_SEARCHED = least if way == _AS_IT_IS else _NEVER  # type: ignore[misc]  # as no setting can say
     try:
         with running_sync(subtask_for(source, target, schema, task=task, row_format=row_format)) as sync:
             sync.wait_synced()
@@ -149,7 +149,7 @@ def _synced(source: ThrowawayServer, target: ThrowawayServer, schema: str, way: 
 
             yield wait
     finally:
-        row_bag.LEAST = least  # type: ignore[misc]
+        row_bag.MIN_SEARCHED = least  # type: ignore[misc]
 
 
 def _index(server: ThrowawayServer, table: str) -> None:

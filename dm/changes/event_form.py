@@ -1,7 +1,7 @@
 """A table's rows in their second form: the source's own row images, in events that the target executes.
 
 A change that has its raw images can be sent either way. Columns that an event does not need (all but those of keys) may
-not have been decoded; `read_all` decodes them before the change becomes SQL.
+not have been decoded; `decode_all` decodes them before the change becomes SQL.
 
 The target may refuse images that look right here (a conversion, a setting, an engine's limit). Each such batch is done
 again as SQL, row by row, so only time is lost. `refuse` makes that happen once: a table whose events were refused, and

@@ -28,7 +28,7 @@ from dm.changes.event_form import EventForm
 from dm.changes.grouped import grouped
 from dm.changes.keys import WILD, Key, keys_of
 from dm.changes.plan import TablePlan
-from dm.changes.row_change import ChangeKind, RowChange, read_all
+from dm.changes.row_change import ChangeKind, RowChange, decode_all
 from dm.changes.safe_mode import removes_others
 from dm.changes.statement import ANY, ApplyStatement, Expected
 from dm.mysql.binlog.row_events import RowsKind, binlog_statement, statement_room
@@ -165,7 +165,7 @@ class _ArrangedBatch:
             self._write([change for change in stretch if change.plan.target in written])
 
     def _write(self, changes: list[RowChange]) -> None:
-        read_all(changes)
+        decode_all(changes)
         self.done += grouped(changes, limit=self._limit)
 
 

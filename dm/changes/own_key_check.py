@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from dm.changes.plan import TablePlan
-from dm.changes.row_change import RowChange, by_plan, plans_of, read_all, row_left
+from dm.changes.row_change import RowChange, by_plan, decode_all, plans_of, row_left
 from dm.changes.row_keys import LackedKey
 from dm.changes.statement import find, holds, shown
 from dm.errors import DMError
@@ -136,7 +136,7 @@ def own_key_checks(changes: Sequence[RowChange]) -> Iterator[OwnKeyCheck]:
     concerned = [change for change in changes if change.plan.lacked.compared]
     if not any(change.safe for change in concerned):
         return
-    read_all(concerned)
+    decode_all(concerned)
     for of_plan in by_plan(concerned):
         yield OwnKeyCheck(of_plan[0].plan, of_plan)
 

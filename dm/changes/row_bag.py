@@ -26,14 +26,14 @@ from typing import Final
 from dm.changes.event_or_sql import arranged, moves
 from dm.changes.keys import completed
 from dm.changes.plan import TablePlan
-from dm.changes.row_change import RowChange, plans_of, read_all
+from dm.changes.row_change import RowChange, decode_all, plans_of
 from dm.changes.row_hash import RowHash
 from dm.changes.statement import ApplyStatement, has_zero_enum
 from dm.mysql.binlog.value import ABSENT, Row
 
 # One reading that hashes every row takes as long as some thirty that find one each, whatever the table's size
 # (`benchmarks.keyless_scan`).
-LEAST: Final = 64
+MIN_SEARCHED: Final = 64
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ Planned = ApplyStatement | BagChange
 def in_bags_or_arranged(changes: Sequence[RowChange], *, limit: int) -> Sequence[Planned]:
     """The changes as changes of bags where those help, else in few statements, none much longer than `limit` bytes."""
     wanted = [plan for plan in plans_of(changes) if plan.row_hash is not None and not plan.row_hash.refused]
-    if not wanted or all(_searched(changes, plan) < LEAST for plan in wanted):
+    if not wanted or all(_searched(changes, plan) < MIN_SEARCHED for plan in wanted):
         return arranged(changes, limit=limit)
     result: list[Planned] = []
     for moved, run in groupby(changes, moves):
@@ -85,9 +85,9 @@ def _searched(changes: Iterable[RowChange], plan: TablePlan) -> int:
 def _bag_within(run: Sequence[RowChange], plan: TablePlan) -> BagChange | None:
     changes = [change for change in run if change.plan is plan]
     alone = all(change.plan is plan or change.plan.target != plan.target for change in run)
-    if not alone or _searched(changes, plan) < LEAST:
+    if not alone or _searched(changes, plan) < MIN_SEARCHED:
         return None
-    read_all(changes)
+    decode_all(changes)
     return bag_change(plan, changes)
 
 

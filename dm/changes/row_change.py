@@ -43,7 +43,7 @@ class RowChange:
     raw_after: bytes | None = field(default=None, repr=False, compare=False)
 
 
-def read_all(changes: Sequence[RowChange]) -> None:
+def decode_all(changes: Sequence[RowChange]) -> None:
     """Read what was left unread of changes that become SQL; raises DMError."""
     for change in changes:
         form = change.plan.events

@@ -28,7 +28,7 @@ from dm.changes.compacted import compacted
 from dm.changes.event_form import GUARD, LOOK, EventForm
 from dm.changes.own_key_check import own_key_checks, own_key_met
 from dm.changes.row_bag import BagChange, Planned, in_bags_or_arranged
-from dm.changes.row_change import RowChange, read_all
+from dm.changes.row_change import RowChange, decode_all
 from dm.changes.safe_mode import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of, row_of
 from dm.downstream.connection import BEGIN, ROW_EVENTS, TargetConnection
@@ -152,7 +152,7 @@ def apply_parts(
         serial.begin(exchange)
         statements = 0
         for part in parts():
-            read_all(part)
+            decode_all(part)
             own_keys = tuple(own_key_checks(part))
             exchange.demand_own_keys(own_keys, written=False)
             statements += serial.apply(part)
@@ -173,7 +173,7 @@ def _planned(changes: Sequence[RowChange], limit: int, *, looks: bool) -> Sequen
     """The statements of a grouped attempt; raises Unexpected where a row can't be written, without knowing which."""
     try:
         if looks:
-            read_all(changes)
+            decode_all(changes)
         return in_bags_or_arranged(changes, limit=limit)
     except DMError as error:
         raise Unexpected(None, error.name) from error
@@ -291,7 +291,7 @@ class _Serial:
             self._session.take(change.plan.settings)
             images = change.before, change.after
             try:
-                read_all((change,))
+                decode_all((change,))
                 count += self._change(change)
             except DMError as error:
                 if self._failed is not None:

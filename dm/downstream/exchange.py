@@ -48,7 +48,7 @@ from dm.changes.keys import completed
 from dm.changes.own_key_check import OwnKeyCheck
 from dm.changes.plan import TablePlan
 from dm.changes.row_bag import BagChange, Planned
-from dm.changes.row_change import RowChange, by_plan, plans_of, read_all, row_left
+from dm.changes.row_change import RowChange, by_plan, decode_all, plans_of, row_left
 from dm.changes.statement import ApplyStatement, find, holds, row_of, shown
 from dm.downstream.connection import TargetConnection
 from dm.downstream.rows_by_hash import Lacking, NotByHash, carry_out
@@ -247,7 +247,7 @@ def computed_checks(changes: Sequence[RowChange]) -> Iterator[ComputedCheck]:
     if not any(plan.computed for plan in plans_of(changes)):
         return
     concerned = [change for change in changes if change.plan.computed]
-    read_all(concerned)
+    decode_all(concerned)
     left: dict[tuple[object, ...], RowChange] = {}
     for change in concerned:
         if change.before is not None and change.plan.keyed:

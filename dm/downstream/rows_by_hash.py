@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from dm.changes.plan import STATEMENT_ROWS
-from dm.changes.row_bag import LEAST, BagChange
+from dm.changes.row_bag import MIN_SEARCHED, BagChange
 from dm.changes.statement import insert_head
 from dm.downstream.connection import TargetConnection
 from dm.downstream.statements import StatementResult
@@ -74,7 +74,7 @@ def carry_out(connection: TargetConnection, bag: BagChange) -> int:
 def _listed_at_most(connection: TargetConnection, wanted: int) -> int:
     """How many hashes one DELETE contains: each further DELETE reads the table again."""
     most = min(connection.data_bytes // 2, _LIST_BYTES) // _HASH_BYTES
-    if most < min(wanted, LEAST):
+    if most < min(wanted, MIN_SEARCHED):
         raise NotByHash("the target takes no list of so many hashes")
     return most
 

@@ -26,7 +26,7 @@ from dm.dumper.chunk_group import GroupReader
 from dm.dumper.chunk_reader import ChunkResult
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.planned_tables import TablePlanner
-from dm.dumper.structures import read_schemas, read_structures, same, settle
+from dm.dumper.structures import read_schemas, read_structures, same, structures_at_a_point
 from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan, save_plan
 from dm.errors import DMError
 from dm.ident import TableName
@@ -76,19 +76,19 @@ class LockFreeDump:
         run = self.run
         run.progress.phase = "taking the start point"
         first = run.birth(upper_bound(run.connection, run.facts))
-        settled = settle(run.connection, run.rules.wanted, self._point)
+        found = structures_at_a_point(run.connection, run.rules.wanted, self._point)
         if run.stop.is_set():
             return None
         tables = [
             self.planner.table(name, structure, None)
-            for name, structure in settled.structures.items()
+            for name, structure in found.structures.items()
             if structure is not None
         ]
         # What was moving around P0 is looked at by the comparison at the end of the first round.
         plan = replace(
-            run.new_plan(settled.point, tables),
-            unsettled=tuple(sorted(settled.moving)),
-            birth=run.birth(settled.point),
+            run.new_plan(found.point, tables),
+            unsettled=tuple(sorted(found.moving)),
+            birth=run.birth(found.point),
         )
         run.demand_same_history(first)
         save_plan(run.storage, plan)
@@ -174,23 +174,23 @@ class LockFreeDump:
             return plan, moved
         plan = self._take_back(plan, self._demand_revocable(moved, planned))
         planned = {table.name: table for table in plan.tables}
-        settled = settle(run.connection, run.rules.wanted, self._point, known)
+        found = structures_at_a_point(run.connection, run.rules.wanted, self._point, known)
         entries: list[DumpedTable] = []
         vanished = dict(plan.vanished)
-        new = settled.structures.keys() - known  # some came since the structures were read
-        for name in sorted((moved | new) & settled.structures.keys()):  # who still moves is found by the next round
-            structure = settled.structures[name]
+        new = found.structures.keys() - known  # some came since the structures were read
+        for name in sorted((moved | new) & found.structures.keys()):  # who still moves is found by the next round
+            structure = found.structures[name]
             run.changed.discard(name)
             if structure is not None:
                 vanished.pop(name, None)
-                entries.append(self.planner.table(name, structure, settled.point, plan.rounds + 1))
+                entries.append(self.planner.table(name, structure, found.point, plan.rounds + 1))
             elif name in known:
-                vanished[name] = settled.point
+                vanished[name] = found.point
                 run.progress.forget(name)
         plan = replace(
             plan,
             rounds=plan.rounds + 1,
-            unsettled=tuple(sorted(settled.moving - planned.keys())),
+            unsettled=tuple(sorted(found.moving - planned.keys())),
             tables=tuple(table for table in plan.tables if table.name not in vanished),
             vanished=vanished,
             schemas={**plan.schemas, **read_schemas(run.connection, {table.name.schema for table in entries})},

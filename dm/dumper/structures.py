@@ -35,7 +35,7 @@ Structures = Mapping[TableName, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class StructuresAtPoint:
     """What was the case at a point; `moving` tables did not hold still around it."""
 
     point: Position
@@ -67,12 +67,12 @@ def same(one: str | None, other: str | None) -> bool:
     return normal_structure(one) == normal_structure(other)
 
 
-def settle(
+def structures_at_a_point(
     connection: Connection,
     wanted: Callable[[TableName], bool],
     take_point: Callable[[], Position],
     also: Iterable[TableName] = (),
-) -> Settled:
+) -> StructuresAtPoint:
     """Take a point and tell what all wanted tables were at it."""
     also = tuple(also)
     before = read_structures(connection, wanted, also)
@@ -83,7 +83,7 @@ def settle(
     moving = frozenset(
         table for table, text in after.items() if not same(before.get(table), text) or (text is None and table in seen)
     )
-    return Settled(point, {table: text for table, text in after.items() if table not in moving}, moving)
+    return StructuresAtPoint(point, {table: text for table, text in after.items() if table not in moving}, moving)
 
 
 @dataclass(frozen=True, slots=True)

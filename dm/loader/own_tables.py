@@ -141,7 +141,7 @@ class OwnTables:
             faults.hit("loader.tables_announced")
         return fresh
 
-    def settle(self, connection: TargetConnection, run: LoadRun, created: Collection[TableName]) -> None:
+    def record_created(self, connection: TargetConnection, run: LoadRun, created: Collection[TableName]) -> None:
         """These tables have been made, and are now as they stay until their rows are there."""
         record_made(connection, run, created)
         faults.hit("loader.tables_made")

@@ -226,7 +226,7 @@ class TargetStream:
             made = {table.name: destinations.make(table) for table in taken}
             destinations.finish()
             if own is not None:
-                own.settle(connection, run, destinations.created)
+                own.record_created(connection, run, destinations.created)
                 # Somebody else may have made one since it was found missing.
                 taken = [table for table in taken if table.name in copied or own.revocable(table.name)]
             self._destinations |= {(table.name, table.generation): made[table.name] for table in taken}

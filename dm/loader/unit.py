@@ -273,7 +273,7 @@ class LoadUnit:
                 for chunk in range(table.chunks):
                     tasks.extend(self._parts(plan, table, destination, chunk))
         destinations.finish()
-        own.settle(connection, run, destinations.created)
+        own.record_created(connection, run, destinations.created)
         return tasks, files
 
     def _count_streamed(self, connection: TargetConnection, table: DumpedTable, run: LoadRun) -> None:

@@ -96,8 +96,8 @@ class Dispatcher:
     def dispatch_run(self, run: TransactionRun) -> None:
         """The same for a run: at once, or where that is not possible, one after the other."""
         self._statement = self._injecting = self._query = None
-        self._ddl.settle()
-        made = self._rows.made_of(run)
+        self._ddl.store_end()
+        made = self._rows.changes_of_run(run)
         if made is not None and self._operators.passes(run.end):
             self._rows.place(made, self._completions.open_run(run, made.ends))
             run.release()
@@ -107,7 +107,7 @@ class Dispatcher:
 
     def source_rests(self) -> None:
         """There is no transaction for now."""
-        self._ddl.settle()
+        self._ddl.store_end()
         self._lanes.source_rests()
 
     def _place(self, transaction: SourceTransaction) -> EventPlace:
@@ -154,7 +154,7 @@ class Dispatcher:
         ticket = self._completions.open(transaction.end, transaction.timestamp, transaction.begin, transaction.moment)
         ticket.brought = transaction.brought
         if isinstance(items, PlainItems):
-            self._ddl.settle()
+            self._ddl.store_end()
             given = rows.take(items.rows, ticket, transaction) + rows.finish(0, len(items), ticket, transaction)
             self._completions.close(ticket, given)
             items.release()
@@ -165,7 +165,7 @@ class Dispatcher:
         size = 0
         for number, item in enumerate(items):
             if isinstance(item, RowsItem):
-                self._ddl.settle()
+                self._ddl.store_end()
                 part.append(item)
                 size += len(item.rows.data)
                 if size >= PART_BYTES:

@@ -39,8 +39,8 @@ from dm.progress.joining.table_joining import (
     forget_joining,
     give_up,
     let_go,
-    read_again,
-    read_all,
+    read_current,
+    read_joinings,
     same_place,
     take_back,
 )
@@ -93,7 +93,7 @@ class ShareWait:
         """
         until = self._clock.monotonic() + self._wait
         while self._clock.monotonic() < until and not self._clock.wait(stop, _LOOK_SECONDS):
-            found = read_again(connection, key, joining)
+            found = read_current(connection, key, joining)
             if found is None or found.phase != "until":
                 place = None if found is None or found.phase != "ready" else found.place
                 ahead = place is not None and place.same_files(called) and called.order < place.order
@@ -242,7 +242,7 @@ class MainRun(Beside):
         return True
 
     def _read(self, connection: TargetConnection) -> list[Joining]:
-        found, known = read_all(connection, self.key), self._resting
+        found, known = read_joinings(connection, self.key), self._resting
         branches = [one for one in found if one.kind == "branch"]
         places = {
             one.number: known[one.number] if one.rests and one.number in known else place_of(connection, self.key, one)
@@ -387,7 +387,7 @@ class MainRun(Beside):
 
     def _meet(self, control: TargetConnection, claim: LaneClaim, stored: Position) -> None:
         """If a share rests ahead, main goes on to its place, the first of several; else it calls one that is near."""
-        found = read_all(control, self.key)
+        found = read_joinings(control, self.key)
         places = [one.place for one in found if one.phase == "ready" and one.place is not None]
         ahead = sorted((place for place in places if _ahead(place, stored)), key=lambda place: place.order)
         near = [one for one in found if one.phase == "near" and self._wants(one)]

@@ -95,7 +95,7 @@ class Resources:
 
     def stored(self, position: Position) -> None:
         """Release what the checkpoint has passed: rows of decided XA transactions, relay files."""
-        self.prepared.settled(position)
+        self.prepared.delete_decided(position)
         if self.hold is not None:
             self.hold.keep_from(self.floor(position))
 

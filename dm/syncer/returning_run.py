@@ -20,7 +20,7 @@ from dm.downstream.connection import TargetConnection
 from dm.mysql.sql.piece import Piece
 from dm.position import Position
 from dm.progress.checkpoint import read_position_of
-from dm.progress.joining.table_joining import Joining, Phase, be_near, be_ready, note_piece, read_again
+from dm.progress.joining.table_joining import Joining, Phase, be_near, be_ready, note_piece, read_current
 from dm.progress.lane_rows import CONTROL
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
@@ -102,7 +102,7 @@ class ShareRun(Beside):
 
     def _found(self, connection: TargetConnection) -> Joining | None:
         """The row, unless it belongs to another join."""
-        return read_again(connection, self._main, self._joining)
+        return read_current(connection, self._main, self._joining)
 
     @staticmethod
     def _done(state: StateFound, position: Position) -> bool:

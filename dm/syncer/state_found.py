@@ -28,7 +28,7 @@ from dm.mysql.binlog.event import RawEvent, SourceEvent, SourceRun
 from dm.mysql.binlog.header import EventType
 from dm.mysql.binlog.reader import EventParser, GtidEvent, Query, TransactionPayload
 from dm.mysql.schema.tracker import SchemaTracker
-from dm.mysql.sql.rows_before import effect_of
+from dm.mysql.sql.effect_on_rows import effect_of
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
 from dm.progress.intent import Intent, OnlineRecord, read_online

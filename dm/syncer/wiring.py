@@ -231,7 +231,7 @@ class Wiring:
     def _storing(self, position: Position) -> Callable[[TargetConnection], None] | None:
         """What the checkpoint at a position stores besides: the XA transactions that are undecided there."""
         prepared = self._resources.prepared
-        listed, text = prepared.listed, prepared.settle(position)
+        listed, text = prepared.listed, prepared.make_durable(position)
         prepared.listed = bool(text)
         if not (text or listed):
             return None

@@ -14,7 +14,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import read_position_of
 from dm.progress.joining.branches import ask_aside, branch_moves, drop, place_of, release
-from dm.progress.joining.table_joining import Joining, find_all, read_again
+from dm.progress.joining.table_joining import Joining, find_all, read_current
 from dm.progress.tables import SubtaskKey
 from dm.task.join_requests import ListedTables
 from dm.task.progress import key_of
@@ -134,7 +134,7 @@ def _moved(
     key = key_of(config)
     with closing(TargetConnection(config.target)) as connection:
         if not move(connection, key, one.branch):
-            raise branch_moves(key, one.branch, read_again(connection, key, one.branch))
+            raise branch_moves(key, one.branch, read_current(connection, key, one.branch))
     return Moved(one.source, one.branch.names)
 
 

@@ -25,7 +25,7 @@ from dm.mysql.binlog.header import EventType
 from dm.mysql.binlog.query import Query
 from dm.mysql.binlog.reader import EventParser, TableMapEvent
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.rows_before import effect_of
+from dm.mysql.sql.effect_on_rows import effect_of
 from dm.mysql.sql.statement import read_temporary
 from dm.position import Position
 from dm.progress.opposite import opposite_of

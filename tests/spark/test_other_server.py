@@ -23,7 +23,7 @@ KEYED, KEYLESS = "CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE t (id INT)
 @pytest.mark.parametrize(
     ("table", "where", "step", "settings"),
     [
-        (KEYED, lock_free, "settle", {}),  # the point where the syncer begins
+        (KEYED, lock_free, "structures_at_a_point", {}),  # the point where the syncer begins
         (KEYED, lock_free, "save_plan", {}),  # the bounds of chunks
         (KEYLESS, lock_free, "save_plan", {}),  # rows
         (KEYLESS, one_moment, "upper_bound", {"mode": "full", "consistency": "flush"}),  # rows of a snapshot

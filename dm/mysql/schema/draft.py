@@ -28,7 +28,7 @@ class OperationRefused(Exception):
     """An operation that the structure does not allow, in words."""
 
 
-def told(column: Column) -> Column:
+def without_unknown_charset(column: Column) -> Column:
     """A column of unknown character set has None."""
     return replace(column, charset=None, collation=None) if column.charset == "" else column
 
@@ -70,7 +70,9 @@ class TableDraft:
         return TableSchema(
             self.name,
             tuple(
-                told(replace(column, nullable=False) if column.nullable and column.name.lower() in keyed else column)
+                without_unknown_charset(
+                    replace(column, nullable=False) if column.nullable and column.name.lower() in keyed else column
+                )
                 for column in self.columns
             ),
             tuple(self.indexes),

@@ -14,7 +14,7 @@ from dm.ident import TableName
 from dm.mysql.schema.alteration import index_of
 from dm.mysql.schema.charset import UNKNOWN, Collated
 from dm.mysql.schema.column_definition import Definition, read_definition
-from dm.mysql.schema.draft import OperationRefused, told
+from dm.mysql.schema.draft import OperationRefused, without_unknown_charset
 from dm.mysql.schema.index_definition import read_foreign_key
 from dm.mysql.schema.normal import index_form, key_form, same_column, same_structure
 from dm.mysql.schema.parse import check_name, read_create
@@ -54,7 +54,14 @@ from dm.mysql.sql.operation import (
 )
 from dm.mysql.sql.piece import Piece
 
-__all__ = ["already_effective", "expected_after", "idempotent", "inherits", "same_structure", "visible"]
+__all__ = [
+    "already_effective",
+    "depends_on_schema_defaults",
+    "expected_after",
+    "idempotent",
+    "same_structure",
+    "shows_in_structure",
+]
 
 Structures = Mapping[TableName, TableSchema | None]
 
@@ -83,7 +90,7 @@ def expected_after(tables: Structures, piece: Piece) -> Changes:
     return after
 
 
-def inherits(piece: Piece) -> bool:
+def depends_on_schema_defaults(piece: Piece) -> bool:
     """Whether what the piece does may depend on its schema, that is on the defaults or on whether there is one."""
     kinds = CreateTable | CreateDatabase | AlterDatabase | DropDatabase | TableOptions | ConvertCharset
     return not piece.operations or any(isinstance(operation, kinds) for operation in piece.operations)
@@ -127,7 +134,7 @@ def idempotent(piece: Piece) -> bool:
     return all(_repeatable(operation) for operation in piece.operations)
 
 
-def visible(piece: Piece) -> bool:
+def shows_in_structure(piece: Piece) -> bool:
     """Whether the structure shows that the piece was run, for pieces that may not run twice."""
     for operation in piece.operations:
         if isinstance(operation, ExchangePartition):
@@ -226,7 +233,7 @@ def _shown(schema: TableSchema, operation: Operation, cursor: Cursor, source: Ta
             return False
         definition = read_definition(name, operation.definition, _collated(schema), cursor, schema.name)
         new = isinstance(operation, AddColumn)
-        return _shown_column(schema, told(definition.column)) and _shown_attached(
+        return _shown_column(schema, without_unknown_charset(definition.column)) and _shown_attached(
             schema, definition, cursor, source, new=new
         )
     if isinstance(operation, DropColumn):

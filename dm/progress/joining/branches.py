@@ -50,7 +50,7 @@ from dm.progress.joining.table_joining import (
     Phase,
     forget_joining,
     move,
-    read_again,
+    read_current,
     remove_stream,
 )
 from dm.progress.lane_rows import LaneClaim, claimed, transaction
@@ -207,7 +207,7 @@ def release(connection: TargetConnection, key: SubtaskKey, branch: Joining) -> b
     ahead of it, also what main's checkpoint has not passed. Main leaves out what is about the branch's tables.
     """
     with transaction(connection):
-        found = read_again(connection, key, branch, lock=True)
+        found = read_current(connection, key, branch, lock=True)
         if found is None or found.phase not in ("asked", "aside"):
             return False
         if found.phase == "asked":
@@ -236,7 +236,7 @@ def drop(connection: TargetConnection, key: SubtaskKey, branch: Joining) -> bool
 
 def forget_branch(connection: TargetConnection, *, key: SubtaskKey, branch: Joining) -> None:
     """Inside the open transaction: its tables are to be loaded again; raises DMError if it does not rest."""
-    found = read_again(connection, key, branch, lock=True)
+    found = read_current(connection, key, branch, lock=True)
     if found is None or not found.rests:
         raise branch_moves(key, branch, found)
     remove_stream(connection, key, branch)

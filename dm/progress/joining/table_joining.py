@@ -160,13 +160,13 @@ def read_branches(
     return [_joining(row) for row in rows]
 
 
-def read_all(connection: TargetConnection, key: SubtaskKey) -> list[Joining]:
+def read_joinings(connection: TargetConnection, key: SubtaskKey) -> list[Joining]:
     """All tables that are not in main's stream: those of the share, and of the branches."""
     share = read_joining(connection, key)
     return [*([] if share is None else [share]), *read_branches(connection, key)]
 
 
-def read_again(
+def read_current(
     connection: TargetConnection, key: SubtaskKey, joining: Joining, *, lock: bool = False
 ) -> Joining | None:
     """The row as it is now; None if it is gone."""
@@ -182,10 +182,10 @@ def find_joining(connection: TargetConnection, key: SubtaskKey) -> Joining | Non
 
 
 def find_all(connection: TargetConnection, key: SubtaskKey) -> list[Joining]:
-    """As `read_all`, safe before the tables exist."""
+    """As `read_joinings`, safe before the tables exist."""
     there = existing_tables(connection, key)
     if key.branches in there:
-        return read_all(connection, key)
+        return read_joinings(connection, key)
     share = read_joining(connection, key) if key.joining in there else None
     return [] if share is None else [share]
 
@@ -248,7 +248,7 @@ def move(
     place: Position | None = None,
 ) -> bool:
     """Move on from one of these phases, inside the open transaction; False if the row has another phase by now."""
-    found = read_again(connection, key, joining, lock=True)
+    found = read_current(connection, key, joining, lock=True)
     if found is None or found.phase not in set(before):
         return False
     file, offset, gtids, server = position_columns(place)
@@ -312,7 +312,7 @@ def take_back(connection: TargetConnection, main: LaneClaim, joining: Joining, c
     key = main.key
     faults.hit("join.before_return")
     with claimed(connection, main):
-        found = read_again(connection, key, joining, lock=True)
+        found = read_current(connection, key, joining, lock=True)
         if found is None or found.phase != "ready":
             return False
         progress = joining.progress(key)

@@ -148,7 +148,7 @@ class IndexBuilder:
     """Takes the events of one file in order, from `index.complete` on.
 
     It runs for every transaction of the relay, so it formats the last transaction's values only when the index is
-    written (`settled`).
+    written (`current`).
     """
 
     def __init__(self, index: FileIndex, history: GtidHistory) -> None:
@@ -197,7 +197,7 @@ class IndexBuilder:
             self._marked = end
         return True
 
-    def settled(self) -> FileIndex:
+    def current(self) -> FileIndex:
         """The index as of now."""
         index = self.index
         index.gtid_set = str(self._history.gtid_set)

@@ -111,7 +111,7 @@ def _read_on(file: EventFile, index: FileIndex, size: int) -> Scan:
         if found.stopped < size:
             found.what = "an event is not all there"
     finally:
-        builder.settled()
+        builder.current()
     return found
 
 

@@ -271,7 +271,7 @@ class RelayWriter:
         """The source has no more for now: tell the readers."""
         self.flush()
         if self._descriptor >= 0:
-            self._guard(lambda: self._durability.settle(self._descriptor))
+            self._guard(lambda: self._durability.force_all(self._descriptor))
             if self._blocks is not None and self._index.complete > self._indexed:
                 self._save_index()
             self._guard(lambda: os.utime(self._descriptor))
@@ -288,11 +288,11 @@ class RelayWriter:
         self._meta_dirty = False
 
     def _save_index(self) -> None:
-        index = self._builder.settled()
+        index = self._builder.current()
         if self._blocks is None or index.final:
             # Data before index: after a power cut an index may lag behind its file, but never be ahead. The CRCs of the
             # data matter more than a hint: readers compare them.
-            self._guard(lambda: self._durability.settle(self._descriptor))
+            self._guard(lambda: self._durability.force_all(self._descriptor))
         if self._blocks is not None:
             index.block_crcs = self._guard(self._proof)
         self._guard(lambda: write_index(self.sub.idx(self._file), index))
@@ -394,9 +394,9 @@ class Durability:
         """Bytes were written."""
         self._dirty = True
         if self._policy == "always" or self._clock.monotonic() - self._last >= INTERVAL_SECONDS:
-            self.settle(descriptor)
+            self.force_all(descriptor)
 
-    def settle(self, descriptor: int) -> None:
+    def force_all(self, descriptor: int) -> None:
         """Force everything written so far: an index or a closed file depends on it."""
         if not self._dirty or self._policy == "none":
             return

@@ -14,13 +14,13 @@ them don't lose their rows quietly.
 
 Invariants, with L the checkpoint as the target has it.
 
-X1  Undecided rows are written to disk before L passes their PREPARE. `settle` is called with each L before L is
+X1  Undecided rows are written to disk before L passes their PREPARE. `make_durable` is called with each L before L is
     written, and syncs the rows whose verdict is after that L. A transaction decided before the next checkpoint never
     waits for a disk.
-X2  Before an L is written at which something is undecided, `settle` writes a list: this L ("reach"), what is held at or
-    before it, and the verdicts known so far. An entry is deleted only when an L after its verdict is written. So a run
-    that starts at any L finds each entry that was undecided there, wherever the earlier run was stopped between two
-    steps. An L at which nothing is undecided needs no list, and no entry of an older one.
+X2  Before an L is written at which something is undecided, `make_durable` writes a list: this L ("reach"), what is held
+    at or before it, and the verdicts known so far. An entry is deleted only when an L after its verdict is written. So
+    a run that starts at any L finds each entry that was undecided there, wherever the earlier run was stopped between
+    two steps. An L at which nothing is undecided needs no list, and no entry of an older one.
 X3  A run starts with the listed entries whose PREPARE is at or before L and whose verdict is not. A PREPARE beyond L is
     read again with its rows; an unlisted one is beyond L.
 X4  A list counts only if its reach covers L. Otherwise the list is older than L and is ignored. Then either nothing was
@@ -342,7 +342,7 @@ class PreparedTransactions:
                 held.verdict = TransactionEnd.of(end, gtid)
             return held
 
-    def settle(self, position: Position) -> str:
+    def make_durable(self, position: Position) -> str:
         """Called before `position` is stored as the checkpoint: makes durable whatever a start there needs.
 
         Returns the list that is to be stored with it; empty if nothing is undecided there.
@@ -361,7 +361,7 @@ class PreparedTransactions:
         faults.hit("xa.after_list")
         return text
 
-    def settled(self, position: Position) -> None:
+    def delete_decided(self, position: Position) -> None:
         """Called when `position` is stored: deletes what was decided up to there."""
         with self._lock:
             over = [held for held in self._held.values() if held.verdict is not None and held.verdict.lies_in(position)]

@@ -57,7 +57,7 @@ class OrderedTables:
         self._destinations = destinations
         self._firsts: dict[TableName, int] = {}  # of the row events of a switch's transaction, the first not done
 
-    def settle(self) -> None:
+    def after_drain(self) -> None:
         """A DDL has drained the lanes; tables may change their route after it."""
         self._replays = False
         self._ahead.clear()

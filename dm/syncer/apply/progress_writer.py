@@ -221,7 +221,7 @@ class ProgressWriter:
             self._executed()
             self._held = end
 
-    def settle(self) -> None:
+    def store_held_end(self) -> None:
         """Store the held end of a statement now."""
         if self._held is not None:
             with self._lock:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dm.changes.keys import completed
-from dm.changes.row_change import ChangeKind, RowChange, read_all
+from dm.changes.row_change import ChangeKind, RowChange, decode_all
 from dm.changes.statement import find, operation_of
 from dm.downstream.apply import BatchResult, FirstStatement, apply_batch, apply_parts
 from dm.downstream.connection import TargetConnection
@@ -142,7 +142,7 @@ class ConflictJudge(Protocol):
         """Whether a change loses, by what is known."""
         ...
 
-    def settle(self) -> None:
+    def catch_up(self) -> None:
         """Get to know all that the target has committed by now."""
         ...
 
@@ -222,7 +222,7 @@ class TargetWins:
             if losing is None:
                 yield change
                 continue
-            read_all([change])
+            decode_all([change])
             lost.append(_Lost(change, losing, job))
             rest = _rest(change, losing)
             if rest is not None:
@@ -235,7 +235,7 @@ class TargetWins:
         return self._judge.losing(change, brought)
 
     def _more(self, batch: Batch, lost: Sequence[_Lost]) -> bool:
-        self._judge.settle()
+        self._judge.catch_up()
         now = [losing for part in batch.again() for change, job in part if (losing := self._losing(change, job))]
         return [(each.before is None, each.after is None) for each in now] != [
             (each.losing.before is None, each.losing.after is None) for each in lost

@@ -74,7 +74,7 @@ class RowPlacing:
     def forget(self) -> None:
         """Drop everything derived from structures; called after every DDL."""
         self._tables.forget()
-        self._ordered.settle()
+        self._ordered.after_drain()
 
     def take(self, items: list[RowsItem], ticket: Ticket, transaction: SourceTransaction) -> int:
         """Place changes on worker lanes, and collect those for the ordered lane; returns how many were placed."""
@@ -82,7 +82,7 @@ class RowPlacing:
         if self._atomic_done is not None and self._atomic_done.has_processed(gtid, end):
             return 0  # I9: already done, on either route
         how = self._replay.of(transaction)
-        safe, maker = how.safe, self._maker if how.but_for is None else None
+        safe, maker = how.safe, self._maker if how.strict_keys is None else None
         given = at = 0
         meant = items  # whose tables an error may concern
         self._filtered.begin(items)
@@ -108,7 +108,7 @@ class RowPlacing:
             self._safe_mode.rows += given
         return given
 
-    def made_of(self, run: TransactionRun) -> RunChanges | None:
+    def changes_of_run(self, run: TransactionRun) -> RunChanges | None:
         """The changes of a run; None where one of them needs to be looked at by itself, or can't be read."""
         maker = self._maker
         if maker is None or self._atomic_done is not None or not self._replay.is_first_time(run.begin):
@@ -142,7 +142,7 @@ class RowPlacing:
             return 0
         if isinstance(table, ScatteredTable):
             return self._take_scattered(table, item, self._taken + at, ticket, transaction, how)
-        plan, safe, strict = table.plan_of(item), how.safe, how.but_for
+        plan, safe, strict = table.plan_of(item), how.safe, how.strict_keys
         if self._atomic or plan.ordered:
             self._collect(table, item, self._taken + at, transaction, safe=safe)
             return 0
@@ -168,7 +168,7 @@ class RowPlacing:
         transaction: SourceTransaction,
         how: Repetition,
     ) -> int:
-        rows, strict = table.placed(item, transaction, safe=how.safe, all_in_order=self._atomic), how.but_for
+        rows, strict = table.placed(item, transaction, safe=how.safe, all_in_order=self._atomic), how.strict_keys
         cost = DECODED_FACTOR * len(item.rows.data) // (len(rows) or 1) + CHANGE_COST
         done, given = dict[int, bool](), 0
         collected, key = self._collected, id(item.table_map)

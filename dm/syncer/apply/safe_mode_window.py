@@ -72,7 +72,7 @@ class Repetition:
     """Whether a transaction's changes are applied in safe mode, and which of them are still strict."""
 
     safe: bool
-    but_for: UndoneKeys | None = None
+    strict_keys: UndoneKeys | None = None
 
 
 FIRST_TIME: Final = Repetition(safe=False)
@@ -102,4 +102,4 @@ class WindowReplay:
             return FIRST_TIME
         if undone is None or safe_mode.wanted:
             return AGAIN
-        return FIRST_TIME if undone.whole else Repetition(safe=True, but_for=undone)
+        return FIRST_TIME if undone.whole else Repetition(safe=True, strict_keys=undone)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from dm.changes.event_form import EventForm
 from dm.changes.plan import TablePlan
-from dm.changes.row_bag import LEAST
+from dm.changes.row_bag import MIN_SEARCHED
 from dm.changes.row_change import RowChange, tally
 from dm.changes.row_hash import RowHash
 from dm.ident import TableName
@@ -135,5 +135,5 @@ class RowForms:
         hashes = [form.hash for form in forms if form.hash is not None]
         if hashes:
             refused = next((each.refused for each in hashes if each.refused), "")
-            fields["rowHash"] = refused or f"in use: {LEAST} rows and more are found together, by SQL"
+            fields["rowHash"] = refused or f"in use: {MIN_SEARCHED} rows and more are found together, by SQL"
         return fields

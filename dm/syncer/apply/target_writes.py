@@ -45,7 +45,7 @@ from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.table_map import TableMap, mismatch
 from dm.mysql.schema.table import Column, wire_columns
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.rows_before import effect_of, keeps_each_row
+from dm.mysql.sql.effect_on_rows import effect_of, keeps_each_row
 from dm.position import Position
 from dm.progress.opposite import Opposite
 from dm.sourcelog.stream.marks import Marks
@@ -250,7 +250,7 @@ class TargetWrites:
         moves = before is not None and after is not None and after != before
         return None if lost.before is None and lost.after is None else replace(lost, moves=moves)
 
-    def settle(self) -> None:
+    def catch_up(self) -> None:
         """Wait until all is read that the target has committed before the call; raises DMError, or Ended."""
         end = self._end()
         with self._news:

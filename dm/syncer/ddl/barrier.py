@@ -3,7 +3,7 @@
 The planner decides what an event demands, and writes nothing (`planner.py`). Then the lanes are drained, and the gate
 decides which steps are done now (`gate.py`). These steps are executed and tracked. Where they have led is stored with
 the first intent of the next statement, if that follows at once, else before anything else is done
-(`DdlBarrier.settle`).
+(`DdlBarrier.store_end`).
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class DdlBarrier:
         with pausing("; ".join(operator.statements)):
             planned, left = plan_injection(operator, transaction, self._known)
         self.accept(planned)
-        self.settle()
+        self.store_end()
         intent = self._stand_still(transaction.end)
         with self._tracker.changing() as before:
             for number, step in enumerate(planned.pieces):
@@ -142,17 +142,17 @@ class DdlBarrier:
             nothing = bool(left) and not planned.steps and not operator.done
             done = operator if nothing else replace(operator, done=True, left=left)
             self._go_on(planned, adopted, before, transaction.begin, done)
-        self.settle()
+        self.store_end()
 
     def run(self, planned: DdlPlan, end: Position, point: Position) -> None:
-        """Execute and track the steps after a barrier; ends with a checkpoint at `point`, which `settle` stores.
+        """Execute and track the steps after a barrier; ends with a checkpoint at `point`, which `store_end` stores.
 
         `end` is the end of the event's transaction, and so is `point`, unless rows follow in that transaction (CREATE
         TABLE .. SELECT). They are not applied yet, so then the point is the transaction's begin.
         """
         gate = self._around.gate
         if gate.singly:
-            self.settle()
+            self.store_end()
         intent = self._stand_still(end)
         if gate.singly:
             self._progress.write()
@@ -167,7 +167,7 @@ class DdlBarrier:
                 self._points.pop(waiting, None)
             self._go_on(verdict.planned, touched, before, point, beside=beside)
             if gate.singly:
-                self.settle()
+                self.store_end()
         if waiting:
             faults.hit("shard.held")
         else:
@@ -190,10 +190,10 @@ class DdlBarrier:
             self._around.invalidate()
             number += 1
 
-    def settle(self) -> None:
+    def store_end(self) -> None:
         """Store the end of the last statement: rows follow it, or nothing for now."""
         if self._unsettled:
-            self._progress.settle()
+            self._progress.store_held_end()
             self.execution.rest()
             self._unsettled = False
 

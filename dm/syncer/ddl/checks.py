@@ -3,7 +3,8 @@
 Each check decides itself whether it concerns a piece, and raises DMError. `CHECKS` lists all of them, in order.
 
 Values. A statement must not give the target's rows other values than the source's rows got: later rows would be looked
-for by values that the target's rows do not have. `dm.mysql.sql.rows_before` says what a statement leaves to the server.
+for by values that the target's rows do not have. `dm.mysql.sql.effect_on_rows` says what a statement leaves to the
+server.
 
 - Without rows, nothing can differ. Values that depend on the order of rows are harmless with one row, or if both tables
   keep their rows in the same order. InnoDB reads rows by the primary key, or by the only key that can replace it.
@@ -50,6 +51,7 @@ from dm.mysql.schema.table import Column, Index, TableSchema, same_type, widens
 from dm.mysql.schema.tracker import SchemaState, SchemaTracker, interpret
 from dm.mysql.schema.translation import charsets
 from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.effect_on_rows import OwnValues, numbered, own_values
 from dm.mysql.sql.operation import (
     AddColumn,
     ChangeColumn,
@@ -62,7 +64,6 @@ from dm.mysql.sql.operation import (
     OtherAlter,
 )
 from dm.mysql.sql.piece import Piece
-from dm.mysql.sql.rows_before import OwnValues, numbered, own_values
 from dm.mysql.sql.token import Token
 from dm.mysql.types import defines_moment
 from dm.rules.router import table_missing

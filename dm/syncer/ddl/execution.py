@@ -143,7 +143,7 @@ class DdlExecution:
             self.running = None
         if outcome is PieceOutcome.DONE:
             return True
-        told = all(map(effect.visible, pieces)) or all(map(effect.idempotent, pieces))
+        told = all(map(effect.shows_in_structure, pieces)) or all(map(effect.idempotent, pieces))
         if outcome is PieceOutcome.UNCLEAR or not told:
             raise DMError("ddl-outcome-unclear", statement=intent.statement, position=intent.position)
         return False
@@ -207,7 +207,7 @@ class DdlExecution:
             outcome = intent.outcome(now)
             if outcome is PieceOutcome.DONE:
                 return
-            visible = effect.visible(step.piece)
+            visible = effect.shows_in_structure(step.piece)
             if outcome is PieceOutcome.UNCLEAR and visible and self._checked(step, routed, now, end).effective:
                 # Meanwhile another source of the merged table executed this piece and later ones.
                 self.already_effective += 1
@@ -290,7 +290,7 @@ class DdlExecution:
         """
         tables = target_piece.tables
         schemas = dict.fromkeys(TableName(table.schema, "") for table in tables)
-        if not effect.inherits(target_piece):
+        if not effect.depends_on_schema_defaults(target_piece):
             schemas = {schema: None for schema in schemas if schema in (announced or {})}
         return self._now([*schemas, *(table for table in tables if table.table)])
 

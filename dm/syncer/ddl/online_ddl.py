@@ -33,6 +33,7 @@ from dm.mysql.binlog.reader import Query
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.cursor import Clause
+from dm.mysql.sql.effect_on_rows import numbered
 from dm.mysql.sql.operation import (
     AddColumn,
     ChangeColumn,
@@ -45,7 +46,6 @@ from dm.mysql.sql.operation import (
     TruncateTable,
 )
 from dm.mysql.sql.piece import Piece
-from dm.mysql.sql.rows_before import numbered
 from dm.mysql.types import defines_moment
 from dm.progress.intent import OnlineRecord, StoredStatement
 from dm.rules.router import OnlineTables

@@ -48,7 +48,7 @@ from dm.syncer.ddl.plan import (
     tracked,
 )
 from dm.syncer.ddl.scattered import for_each_table
-from dm.syncer.ddl.server_written import SourceNow, settled
+from dm.syncer.ddl.server_written import SourceNow, with_charset
 from dm.syncer.ddl.temporary_tables import Share
 
 _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch", "column-type-unknown")
@@ -142,7 +142,7 @@ class _Planning:
                 if self._not_ours(query):
                     return _Found([])
                 raise query.undecodable
-            text = self._settled(query)
+            text = self._text_of(query)
             found = self._understood(_Statement(text, query), share)
             self._refuse_lost_cascades(found.steps, text)
         except DMError as error:
@@ -174,11 +174,11 @@ class _Planning:
             return not self._changes_rows(query, statement.tables)
         return statement.kind != "ddl"
 
-    def _settled(self, query: Query) -> str:
+    def _text_of(self, query: Query) -> str:
         known = self._known
         structures = known.structures
         now = SourceNow(known.source.present, structures.get, structures.told_charset, self._matters)
-        return settled(query, known.source.context_of(query), now)
+        return with_charset(query, known.source.context_of(query), now)
 
     def _matters(self, table: TableName) -> bool:
         """Whether a statement on the table counts here, and the dump did not read the table after it."""
@@ -254,7 +254,7 @@ class _Planning:
             return []
         try:
             with pausing(query.readable):
-                text, context = self._settled(query), self._known.source.context_of(query)
+                text, context = self._text_of(query), self._known.source.context_of(query)
                 understood = classify(text, context).kind == "ddl"
                 pieces = self._split(text, context) if understood else []
         except DMError:

@@ -54,7 +54,7 @@ class SourceNow:
     followed: Callable[[TableName], bool]
 
 
-def settled(query: Query, context: SourceContext, source: SourceNow) -> str:
+def with_charset(query: Query, context: SourceContext, source: SourceNow) -> str:
     """The statement's text, with the character set that it leaves out; raises DMError if that is unclear."""
     found = query.readings
     if context.no_backslash_escapes and b"\\" in query.sql and from_structure(query.sql):

@@ -152,7 +152,7 @@ class ShardRun(Beside):
         """Store which shards the source has, unless that is done, and their structures; raises DMError."""
         if self._main is not None:
             if self._end is not None:
-                self._end.settle(server, state.start)
+                self._end.check_server(server, state.start)
             if self.prepared is not None:
                 xids = undecided_before(control, self._own)
                 self.prepared.begin_without(xids, state.start, int(clock.time()))
@@ -340,7 +340,7 @@ class PassEnd:
     place: Position
     told: bool = True  # whether GTIDs tell what is read: MariaDB's may be out of order without its strict mode
 
-    def settle(self, server: SourceServer, start: Position) -> None:
+    def check_server(self, server: SourceServer, start: Position) -> None:
         """Check that the server has all up to the place, before anything is read from `start`; raises DMError."""
         server.switch_bound(self.place)
         self.told = server.facts.gtid_ordered and bool(start.gtid_set)

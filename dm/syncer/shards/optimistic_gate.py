@@ -21,9 +21,9 @@ from dm.mysql.schema.draft import OperationRefused, renamed
 from dm.mysql.schema.merged_table import differing_values, keys_for_rows, other_values
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.schema.tracker import SchemaState, interpret
+from dm.mysql.sql.effect_on_rows import own_values
 from dm.mysql.sql.operation import AddColumn, CreateTable
 from dm.mysql.sql.piece import Piece
-from dm.mysql.sql.rows_before import own_values
 from dm.progress.intent import Intent
 from dm.progress.shards.group import GroupDdl, Shard
 from dm.progress.shards.optimistic_structures import GroupSurvey, ShardStructures

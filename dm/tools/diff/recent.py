@@ -39,8 +39,8 @@ from dm.mysql.binlog.row_events import RowsKind
 from dm.mysql.binlog.table_map import TableMap, mismatch
 from dm.mysql.binlog.value import ABSENT, Row
 from dm.mysql.schema.table import Column, wire_columns
+from dm.mysql.sql.effect_on_rows import effect_of
 from dm.mysql.sql.literal import Encoder
-from dm.mysql.sql.rows_before import effect_of
 from dm.position import Position
 from dm.progress.compared import EqualSince, read_equal
 from dm.progress.tables import SubtaskKey

@@ -31,9 +31,9 @@ from dm.mysql.schema.normal import same_column
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import Column, TableSchema, wire_columns
 from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.effect_on_rows import Effect, effect_of
 from dm.mysql.sql.operation import CreateTable
 from dm.mysql.sql.piece import Piece
-from dm.mysql.sql.rows_before import Effect, effect_of
 from dm.mysql.types.addresses import address_text
 from dm.position import Position
 from dm.rules.table_rules import RowEvent

@@ -26,7 +26,7 @@ from dm.mysql.binlog.reader import Query
 from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.rows_before import Effect, effect_of
+from dm.mysql.sql.effect_on_rows import Effect, effect_of
 from dm.position import Position
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.relay_source import RelayEventSource, find_time

@@ -12,7 +12,7 @@ from dm import faults
 from dm.clock import Clock
 from dm.config.subtask import Share
 from dm.downstream.connection import TargetConnection
-from dm.dumper.structures import Settled, read_structures, same, settle
+from dm.dumper.structures import StructuresAtPoint, read_structures, same, structures_at_a_point
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
@@ -52,13 +52,13 @@ class HealedSource:
         self._claim: LaneClaim | None = None
         self._birth: FileBirth | None = None
 
-    def begin(self, stop: threading.Event) -> Settled:
+    def begin(self, stop: threading.Event) -> StructuresAtPoint:
         """Take P0; raises DMError."""
-        settled = settle(self.session, self.rules.wanted, lambda: self._point(stop))
+        settled = structures_at_a_point(self.session, self.rules.wanted, lambda: self._point(stop))
         self._birth = self._born(settled.point)
         return settled
 
-    def surveyed(self, settled: Settled) -> Surveyed:
+    def surveyed(self, settled: StructuresAtPoint) -> Surveyed:
         """What the look at its tables begins with."""
         return Surveyed(self.subtask, settled, self.facts, self.settings, self.control, self.key)
 

@@ -20,7 +20,7 @@ from typing import Final
 from dm.changes.computing import SourceSettings
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
-from dm.dumper.structures import Settled, TargetKeys
+from dm.dumper.structures import StructuresAtPoint, TargetKeys
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.parse import parse_create_table
@@ -78,7 +78,7 @@ class Surveyed:
     """A source of which P0 is taken."""
 
     subtask: SubtaskConfig
-    settled: Settled
+    settled: StructuresAtPoint
     facts: ServerFacts
     settings: SourceSettings
     control: TargetConnection

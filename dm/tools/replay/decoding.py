@@ -28,7 +28,7 @@ from dm.ident import TableName
 from dm.mysql.binlog.query import Query
 from dm.mysql.binlog.value import ABSENT, Row
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.rows_before import effect_of
+from dm.mysql.sql.effect_on_rows import effect_of
 from dm.mysql.sql.statement import classify
 from dm.position import Position
 from dm.progress.opposite import marks_of

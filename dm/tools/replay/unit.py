@@ -151,9 +151,9 @@ class ReplayUnit:
                     with suppress(DMError):  # the next call meets the same error, and tries again
                         forget_replay(control, beginning.claim)
                 raise
-            text = listed if replay.left else prepared.settle(replay.end)
+            text = listed if replay.left else prepared.make_durable(replay.end)
             end_replay(control, beginning.claim, beginning.checkpoint, replay, (text, stretch.birth(replay.end.file)))
-            prepared.settled(beginning.checkpoint.position if replay.left else replay.end)
+            prepared.delete_decided(beginning.checkpoint.position if replay.left else replay.end)
         shutil.rmtree(self._directory, ignore_errors=True)
         self.report.enter("done")
         self.report.over = True

@@ -26,6 +26,7 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.sql.effect_on_rows import effect_of
 from dm.mysql.sql.operation import (
     CreateTable,
     DropColumn,
@@ -38,7 +39,6 @@ from dm.mysql.sql.operation import (
     TruncateTable,
 )
 from dm.mysql.sql.piece import Piece
-from dm.mysql.sql.rows_before import effect_of
 from dm.progress.intent import OnlineRecord
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.source_server import SourceServer

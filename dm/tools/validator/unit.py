@@ -29,7 +29,7 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.sql.rows_before import effect_of
+from dm.mysql.sql.effect_on_rows import effect_of
 from dm.pace.governor import Governor
 from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint, read_position_of, read_structure_of
@@ -435,10 +435,10 @@ class ValidatorUnit:
             position, processed, rows = run.position, run.settled, self._pending.all()
             tracker, known = run.tables.tracker, run.statements.known
             structures = StoredStructures(tracker.structures(), dict(known.online), dict(run.tables.points))
-        run.prepared.settle(position)
+        run.prepared.make_durable(position)
         shapes: dict[Shape, int] = {}
         run.progress.write(position, processed, structures, (row.stored(shapes) for row in rows))
-        run.prepared.settled(position)
+        run.prepared.delete_decided(position)
         if self._hold is not None:
             self._hold.keep_from(position)
 

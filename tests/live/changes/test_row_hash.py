@@ -70,7 +70,7 @@ def create(desk: Desk, name: str, ddl: str, columns: Sequence[Column]) -> TableP
 
 @pytest.mark.parametrize("case", [name for name, twins in TWINS.items() if twins.only in (None, "mariadb")])
 def test_the_twin_of_a_row_stays(desk: Desk, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
-    monkeypatch.setattr(row_bag, "LEAST", 1)
+    monkeypatch.setattr(row_bag, "MIN_SEARCHED", 1)
     twins = TWINS[case]
     if case == "uuid" and not desk.server.query("SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'uuid'"):
         pytest.skip("the server has no type UUID")
@@ -162,7 +162,7 @@ def test_the_table_is_read_once_for_all_rows(desk: Desk, schema: SchemaFactory) 
     assert reads < 3 * size
     # Three statements of 500 rows that hash them, three that write them, and the one that reads the table.
     assert applied.statements <= 8
-    again = [update(plan, (at, b"new"), (at, b"newest")) for at in range(size - row_bag.LEAST + 1, size)]
+    again = [update(plan, (at, b"new"), (at, b"newest")) for at in range(size - row_bag.MIN_SEARCHED + 1, size)]
     _, each = read_by(desk.connection, again)
     assert each > size * len(again) // 2, "the counter counts what rows that are found one by one cost"
 
@@ -183,9 +183,9 @@ def test_a_server_with_small_packets_finds_rows_one_by_one(server: ServerFactory
     with connect() as connection:
         schemas = TargetSchemas(connect)
         plan = create(Desk(small, connection, schemas), "d", NUMBERS, COLUMNS)
-        changes = [insert(plan, at, b"old") for at in range(row_bag.LEAST)]
+        changes = [insert(plan, at, b"old") for at in range(row_bag.MIN_SEARCHED)]
         apply_batch(connection, changes)
-        applied = apply_batch(connection, [delete(plan, at, b"old") for at in range(row_bag.LEAST)])
+        applied = apply_batch(connection, [delete(plan, at, b"old") for at in range(row_bag.MIN_SEARCHED)])
         assert (applied.by_hash, applied.row_by_row) == (0, False)
         assert plan.row_hash is not None
         assert "list of so many" in plan.row_hash.refused
@@ -194,7 +194,7 @@ def test_a_server_with_small_packets_finds_rows_one_by_one(server: ServerFactory
 
 def test_a_reading_that_the_server_ends_is_not_repeated(desk: Desk, schema: SchemaFactory) -> None:
     plan = filled(desk, schema, 3000)
-    changes = [update(plan, (at, b"old"), (at, b"new")) for at in range(row_bag.LEAST)]
+    changes = [update(plan, (at, b"old"), (at, b"new")) for at in range(row_bag.MIN_SEARCHED)]
     with TargetConnection(endpoint_of(desk.server), several=True) as connection:
         connection.execute("SET SESSION max_statement_time = 0.05")
         with desk.server.connect() as other, other.cursor() as cursor:
@@ -215,7 +215,7 @@ LONG = 50_000
 def test_equal_rows_that_come_back_take_no_memory_of_their_own(
     desk: Desk, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_bag, "LEAST", 1)
+    monkeypatch.setattr(row_bag, "MIN_SEARCHED", 1)
     plan = create(desk, schema(desk.server), "v MEDIUMTEXT", [Column("v", "mediumtext", charset="utf8mb4")])
     row: Row = (b"x" * LONG,)
     for _ in range(600):
@@ -238,7 +238,7 @@ def test_equal_rows_that_come_back_take_no_memory_of_their_own(
 def test_a_table_that_is_in_doubt_leaves_the_others_together(desk: Desk, schema: SchemaFactory) -> None:
     """In a batch and in each part; no change is done one by one."""
     equal, other = filled(desk, schema, 1, equal=3000), filled(desk, schema, 200)
-    least = row_bag.LEAST
+    least = row_bag.MIN_SEARCHED
     first = [update(equal, (0, b"old"), (at, b"new")) for at in range(least)]
     first += [update(other, (at, b"old"), (at, b"new")) for at in range(200)]
     applied = apply_batch(desk.connection, first)
@@ -267,7 +267,7 @@ def test_of_equal_rows_as_many_go_as_changes_say(desk: Desk, schema: SchemaFacto
 
 def test_where_nearly_all_rows_are_equal_each_is_found_by_itself(desk: Desk, schema: SchemaFactory) -> None:
     plan = filled(desk, schema, 2, equal=2000)
-    changes = [update(plan, (1, b"old"), (at, b"new")) for at in range(row_bag.LEAST)]
+    changes = [update(plan, (1, b"old"), (at, b"new")) for at in range(row_bag.MIN_SEARCHED)]
     applied = apply_batch(desk.connection, changes)
     assert (applied.by_hash, applied.row_by_row) == (0, False)
     assert plan.row_hash is not None
@@ -330,7 +330,7 @@ def test_a_row_that_another_source_wrote_into_a_wider_column_stays(
     type_then = f"DECIMAL({column.length},{column.decimals})" if column.base == "decimal" else column.base
     ddl = f"a INT NOT NULL, v {type_then}"
     plan = create(desk, schema(desk.server), ddl, [COLUMNS[0], column])
-    rows: list[Row] = [(at, looked_for) for at in range(row_bag.LEAST)]
+    rows: list[Row] = [(at, looked_for) for at in range(row_bag.MIN_SEARCHED)]
     apply_batch(desk.connection, [insert(plan, *row) for row in rows])
     table = plan.target.sql
     desk.server.execute(f"ALTER TABLE {table} MODIFY v {type_now}", f"INSERT INTO {table} VALUES (0, '{own}')")
@@ -358,7 +358,7 @@ def test_a_large_transaction_is_one_that_is_read_once_for_each_part(desk: Desk, 
 def test_a_text_that_is_longer_than_a_packet_stands_for_no_row(
     server: ServerFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_bag, "LEAST", 1)
+    monkeypatch.setattr(row_bag, "MIN_SEARCHED", 1)
     small = server("mariadb", max_allowed_packet=20480)
     small.execute("CREATE DATABASE d")
     connect = partial(TargetConnection, endpoint_of(small), several=True)

@@ -14,7 +14,7 @@ import pytest
 from dm.config.rules import FilterRule, RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
-from dm.dumper.structures import settle
+from dm.dumper.structures import structures_at_a_point
 from dm.errors import DMError
 from dm.spark.session import SparkProvider
 from dm.tools.heal import source as heal_source
@@ -104,9 +104,9 @@ def test_a_table_that_is_altered_while_the_place_is_taken_stays_as_it_is(
             upstream.execute(f"ALTER TABLE `{name}`.moving ADD COLUMN x_{next(number)} INT")
             return take_point()
 
-        return settle(session, wanted, take)
+        return structures_at_a_point(session, wanted, take)
 
-    monkeypatch.setattr(heal_source, "settle", altered)
+    monkeypatch.setattr(heal_source, "structures_at_a_point", altered)
     for recreate in (False, True):
         assert f"{name}.moving of source-1 changed in structure" in refused(task.heal, recreate=recreate)
     monkeypatch.undo()

@@ -117,7 +117,7 @@ def fuzz_packets(native: ModuleType, chance: random.Random) -> None:
                 failure = ""
             except DMError as error:
                 failure = str(error)
-        results.append((b"".join(run.parts), run.offset, packets.start, packets.sequence, failure, builder.settled()))
+        results.append((b"".join(run.parts), run.offset, packets.start, packets.sequence, failure, builder.current()))
     assert results[0] == results[1]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dm.changes import row_bag as module
 from dm.changes.hash_rules import row_hash
 from dm.changes.plan import PlanOptions, TablePlan
-from dm.changes.row_bag import LEAST, BagChange, bag_change, in_bags_or_arranged
+from dm.changes.row_bag import MIN_SEARCHED, BagChange, bag_change, in_bags_or_arranged
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.row_keys import TargetTable
 from dm.changes.statement import ApplyStatement
@@ -145,42 +145,46 @@ def shape(changes: Sequence[RowChange]) -> list[tuple[str, int]]:
 
 
 def test_few_rows_are_looked_for_one_by_one() -> None:
-    assert shape(updates(PLAN, LEAST - 1)) == [("statements", LEAST - 1)]
-    assert shape(updates(PLAN, LEAST)) == [("together in t", LEAST)]
-    assert shape([insert(PLAN, at, 1) for at in range(LEAST)]) == [("statements", 1)]
+    assert shape(updates(PLAN, MIN_SEARCHED - 1)) == [("statements", MIN_SEARCHED - 1)]
+    assert shape(updates(PLAN, MIN_SEARCHED)) == [("together in t", MIN_SEARCHED)]
+    assert shape([insert(PLAN, at, 1) for at in range(MIN_SEARCHED)]) == [("statements", 1)]
 
 
 def test_a_hash_that_was_refused_is_used_no_more() -> None:
     refused = plan_of()
     assert refused.row_hash is not None
     refused.row_hash.refuse("it found nothing")
-    assert shape(updates(refused, LEAST)) == [("statements", LEAST)]
+    assert shape(updates(refused, MIN_SEARCHED)) == [("statements", MIN_SEARCHED)]
 
 
 def test_changes_of_several_tables_take_turns() -> None:
     keyed = event_plan((number("id"),), [], table="third")
     mixed = [
         change
-        for pair in zip(updates(PLAN, LEAST), updates(OTHER, LEAST), strict=True)
+        for pair in zip(updates(PLAN, MIN_SEARCHED), updates(OTHER, MIN_SEARCHED), strict=True)
         for change in (*pair, insert(keyed, 1))
     ]
-    assert sorted(shape(mixed)) == [("statements", 1), ("together in other", LEAST), ("together in t", LEAST)]
+    assert sorted(shape(mixed)) == [
+        ("statements", 1),
+        ("together in other", MIN_SEARCHED),
+        ("together in t", MIN_SEARCHED),
+    ]
 
 
 def test_nothing_moves_over_a_change_with_triggers() -> None:
     fired = pair_of(COLUMNS, [], options=MARIADB, target=TargetTable(_EMPTY, triggers=True), table="fires").plan
-    mixed = [*updates(PLAN, LEAST), insert(fired, 1, 1), *updates(PLAN, LEAST + 1)]
-    assert shape(mixed) == [("together in t", LEAST), ("statements", 1), ("together in t", LEAST + 1)]
+    mixed = [*updates(PLAN, MIN_SEARCHED), insert(fired, 1, 1), *updates(PLAN, MIN_SEARCHED + 1)]
+    assert shape(mixed) == [("together in t", MIN_SEARCHED), ("statements", 1), ("together in t", MIN_SEARCHED + 1)]
 
 
 def test_two_sources_of_one_table_keep_their_order() -> None:
     twin = plan_of()
-    mixed = [*updates(PLAN, LEAST), update(twin, (1, 1), (1, 2))]
+    mixed = [*updates(PLAN, MIN_SEARCHED), update(twin, (1, 1), (1, 2))]
     assert [kind for kind, _ in shape(mixed)] == ["statements"]
 
 
 def test_what_was_left_unread_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LEAST", 1)
+    monkeypatch.setattr(module, "MIN_SEARCHED", 1)
     pair = pair_of(COLUMNS, [], options=replace(MARIADB, no_events=""))
     plan = replace(event_plan(COLUMNS, []), row_hash=row_hash(pair))
     change = raw_change(plan, (1, 2), (1, None))

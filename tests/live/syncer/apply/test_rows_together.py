@@ -41,7 +41,7 @@ _AT_ONCE = 40
 @pytest.fixture
 def together(park: ServerPark, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Twins]:
     """One schema between two MariaDBs, in both forms of rows; any number of rows is found together."""
-    monkeypatch.setattr(row_bag, "LEAST", 1)
+    monkeypatch.setattr(row_bag, "MIN_SEARCHED", 1)
     upstream, target = park.shared("mariadb", "upstream-1"), park.shared("mariadb", "target")
     made = Twins(upstream, target, schema(upstream, target, prefix="hash"))
     yield made
@@ -152,7 +152,7 @@ def test_drawn_tables_and_statements_come_to_the_same(together: Twins, tmp_path:
 def test_many_seeds_come_to_the_same(
     park: ServerPark, schema: SchemaFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_bag, "LEAST", 1)
+    monkeypatch.setattr(row_bag, "MIN_SEARCHED", 1)
     upstream, target = park.shared("mariadb", "upstream-1"), park.shared("mariadb", "target")
     first = draw_seed("rows together", "mariadb")
     for seed in range(first, first + (1 if SEED_VARIABLE in os.environ else SEEDS)):
@@ -243,7 +243,7 @@ def test_what_is_missing_is_the_same_error(together: Twins, monkeypatch: pytest.
         "BEGIN", f"INSERT INTO {table} VALUES (200, 'b', 0)", f"UPDATE {table} SET `a``'\"ö` = `a``'\"ö` + 1", "COMMIT"
     )
     found = [told(together, form) for form in together.tasks]
-    monkeypatch.setattr(row_bag, "LEAST", NEVER)
+    monkeypatch.setattr(row_bag, "MIN_SEARCHED", NEVER)
     assert found == [told(together, form) for form in together.tasks]
     assert found[0][0] == "row-missing"
     assert together.rows(together.target, together.name) == before == together.rows(together.target, together.by_sql)

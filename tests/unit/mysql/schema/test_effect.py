@@ -7,7 +7,14 @@ from collections.abc import Mapping
 import pytest
 
 from dm.ident import TableName
-from dm.mysql.schema.effect import already_effective, expected_after, idempotent, inherits, same_structure, visible
+from dm.mysql.schema.effect import (
+    already_effective,
+    depends_on_schema_defaults,
+    expected_after,
+    idempotent,
+    same_structure,
+    shows_in_structure,
+)
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
@@ -138,7 +145,7 @@ def test_what_a_definition_brings_counts_as_done_only_with_the_column(attribute:
 )
 def test_what_may_run_twice_and_what_shows(text: str, again: bool, seen: bool) -> None:
     assert idempotent(_piece(text)) is again
-    assert visible(_piece(text)) is seen
+    assert shows_in_structure(_piece(text)) is seen
 
 
 def test_expected_structure_is_the_one_that_counts_as_done() -> None:
@@ -214,7 +221,7 @@ def _after_in_schema(text: str, charset: str, collation: str) -> object:
     ],
 )
 def test_what_asks_for_no_defaults_of_the_schema_does_the_same_under_any(text: str) -> None:
-    assert not inherits(_piece(text))
+    assert not depends_on_schema_defaults(_piece(text))
     assert _after_in_schema(text, "latin1", "latin1_swedish_ci") == _after_in_schema(text, "utf8mb4", "utf8mb4_bin")
 
 
@@ -227,10 +234,10 @@ def test_what_asks_for_no_defaults_of_the_schema_does_the_same_under_any(text: s
     ],
 )
 def test_what_takes_the_defaults_of_the_schema_asks_for_them(text: str) -> None:
-    assert inherits(_piece(text))
+    assert depends_on_schema_defaults(_piece(text))
     assert _after_in_schema(text, "latin1", "latin1_swedish_ci") != _after_in_schema(text, "utf8mb4", "utf8mb4_bin")
 
 
 @pytest.mark.parametrize("text", ["CREATE DATABASE e", "ALTER DATABASE d COLLATE utf8mb4_bin", "DROP DATABASE d"])
 def test_what_is_about_a_schema_asks_for_it(text: str) -> None:
-    assert inherits(_piece(text))
+    assert depends_on_schema_defaults(_piece(text))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.effect_on_rows import own_values
 from dm.mysql.sql.piece import Piece
-from dm.mysql.sql.rows_before import own_values
 
 CONTEXT = SourceContext("mariadb", 101119, "d")
 

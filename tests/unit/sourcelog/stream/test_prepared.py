@@ -177,10 +177,10 @@ class Run:
     def checkpoint(self) -> None:
         world = self.world
         mark = world.chance.randint(world.stored, self.read)
-        listed = self.prepared.settle(position(mark))
+        listed = self.prepared.make_durable(position(mark))
         if world.chance.random() < 0.8:  # else the target did not take it
             world.stored, world.listed = mark, listed
-            self.prepared.settled(position(mark))
+            self.prepared.delete_decided(position(mark))
 
 
 def undecided(history: list[Step]) -> dict[str, int]:
@@ -249,7 +249,7 @@ def haunt(world: World) -> None:
         if ghost.read < len(world.history) and world.chance.random() < 0.7:
             ghost.read_next()
         else:
-            ghost.prepared.settle(position(ghost.read))
+            ghost.prepared.make_durable(position(ghost.read))
     except DMError as error:
         # It has no directory any more, or the one that it reads is not its own history.
         if error.name not in ("spool-not-written", "xa-rows-damaged", "xa-prepare-missing"):
@@ -300,8 +300,8 @@ def hold(prepared: PreparedTransactions, xid: str, text: str, step: int, **named
 
 
 def store(prepared: PreparedTransactions, step: int) -> None:
-    prepared.settle(position(step))
-    prepared.settled(position(step))
+    prepared.make_durable(position(step))
+    prepared.delete_decided(position(step))
 
 
 def commit(prepared: PreparedTransactions, xid: str, step: int, server: str = ONE) -> list[str]:
@@ -336,14 +336,14 @@ def test_a_host_that_a_task_comes_back_to_has_the_rows_that_another_one_could_no
         hold(here, f"decided {step}", "rows", step)
         here.rollback(f"decided {step}", end=position(step + 1), gtid=Gtid("mysql", ORIGIN, step + 1))
     hold(here, "x", "of the first", 3)
-    listed = here.settle(position(3))
-    here.settled(position(3))
+    listed = here.make_durable(position(3))
+    here.delete_decided(position(3))
     there = PreparedTransactions(theirs)
     there.open(2, position(3), listed)
     assert [held.xid for held in there.without_rows()] == ["x"]
     there.restored(position(3))
-    listed = there.settle(position(4))
-    there.settled(position(4))
+    listed = there.make_durable(position(4))
+    there.delete_decided(position(4))
     back = PreparedTransactions(ours)
     back.open(3, position(4), listed)
     assert back.without_rows() == []
@@ -357,8 +357,8 @@ def test_rows_outlive_a_switch_to_a_server_with_another_order(tmp_path: Path) ->
     prepared.rollback("gone", end=position(3), gtid=Gtid("mysql", ORIGIN, 3))
     store(prepared, 1)
     switched = Position(OTHER, "bin.000007", 44, GtidSet.parse(f"{ORIGIN}:1-3:8", "mysql"))
-    prepared.settle(switched)
-    prepared.settled(switched)
+    prepared.make_durable(switched)
+    prepared.delete_decided(switched)
     after = reader_of(tmp_path, 2, switched)
     assert [held.xid for held in after.undecided] == ["x"]
     assert commit(after, "x", 9, server=OTHER) == ["rows"]
@@ -376,16 +376,16 @@ def test_rows_outlive_a_switch_between_servers_whose_numbers_are_in_no_order(
 
     first = reader_of(tmp_path, 1, place(ONE, 4))
     first.hold("x", rows("of x"), end=place(ONE, 100), gtid=gtid(9), timestamp=1)
-    first.settle(place(ONE, 100))
-    first.settled(place(ONE, 100))
+    first.make_durable(place(ONE, 100))
+    first.delete_decided(place(ONE, 100))
     # The checkpoint stays a place of the first server until one of the other is stored.
     second = reader_of(tmp_path, 2, place(ONE, 100))
     second.hold("y", rows("of y"), end=place(OTHER, 44), gtid=gtid(3), timestamp=2)
     if not stored_there:
         second.rollback("x", end=place(OTHER, 55), gtid=gtid(2))
-    second.settle(place(OTHER, 60))
+    second.make_durable(place(OTHER, 60))
     if stored_there:
-        second.settled(place(OTHER, 60))
+        second.delete_decided(place(OTHER, 60))
     third = reader_of(tmp_path, 3, place(OTHER, 60) if stored_there else place(ONE, 100))
     assert [held.xid for held in third.undecided] == (["x", "y"] if stored_there else ["x"])
 

@@ -168,8 +168,8 @@ def test_the_rows_can_be_read_twice_and_refer_to_the_same_table_maps_also_in_a_l
     prepare = stream.prepared(1)
     prepare[4:4] = [stream.table_map(10, "second"), stream.write_rows(10), stream.write_rows(9)]
     list(assembled(assembler, [stream.format, *prepare]))
-    prepared.settle(assembler.position)
-    prepared.settled(assembler.position)
+    prepared.make_durable(assembler.position)
+    prepared.delete_decided(assembler.position)
     later, _ = reader(tmp_path, assembler.position, epoch=2)
     (transaction,) = assembled(later, [stream.format, *stream.decided(2, "COMMIT")])
     once, again = ([item for item in transaction.items if isinstance(item, RowsItem)] for _ in range(2))

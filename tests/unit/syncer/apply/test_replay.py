@@ -45,7 +45,7 @@ def test_changes_that_were_not_done_are_strict_among_those_that_were() -> None:
     keys = UndoneKeys(digests(ONE))
     how = replay(Undone({transaction_key(at(150)): keys})).of(transaction(100, 150))
     assert how.safe
-    assert how.but_for is keys
+    assert how.strict_keys is keys
     assert (keys.hold(ONE), keys.hold(TWO)) == (True, False)
 
 

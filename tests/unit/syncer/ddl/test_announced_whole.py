@@ -100,7 +100,7 @@ def executed(
         with_other_keys=lambda _: (),
         get=lambda _: None,
     )
-    progress = SimpleNamespace(write=lambda: None, settle=lambda: None, hold=lambda _: None)
+    progress = SimpleNamespace(write=lambda: None, store_held_end=lambda: None, hold=lambda _: None)
     tracking = SimpleNamespace(tracker=tracker, follow=lambda _: None)
     execution = Noting(Target(now))
     around = AroundSteps(

@@ -128,7 +128,7 @@ class _Server:
 def settled(place: Position, start: Position, *, ordered: bool = True) -> PassEnd:
     """The end of a pass, before anything is read."""
     end, server = PassEnd(place), _Server(ordered=ordered)
-    end.settle(cast("SourceServer", server), start)
+    end.check_server(cast("SourceServer", server), start)
     assert server.asked == [place], "a server that lacks something of main's is refused before anything is read"
     return end
 

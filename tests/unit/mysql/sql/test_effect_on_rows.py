@@ -6,7 +6,7 @@ import pytest
 
 from dm.ident import TableName
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.rows_before import effect_of
+from dm.mysql.sql.effect_on_rows import effect_of
 
 CONTEXT = SourceContext("mysql", 80400, "shop")
 ORDERS, ITEMS = TableName("shop", "orders"), TableName("shop", "items")
