@@ -444,7 +444,8 @@ CHAPTERS: Final = (
             " the source's family, its table has a key, the source's column types, no CHECK, no generated column and"
             " no trigger, and `session` sets no `sql_mode`",
             "multiple-rows": "changes of one table share statements",
-            "safe-mode": "always on: INSERT becomes REPLACE, UPDATE becomes DELETE and REPLACE",
+            "safe-mode": "always on: INSERT becomes REPLACE, UPDATE becomes a REPLACE, after a DELETE of the old row"
+            " where a key changes",
             "safe-mode-duration": "this long after a start, on top of what is needed. Needed is what lies between the"
             " checkpoint and the furthest position that was committed; it is known exactly and needs no timer",
             "memory-quota": "ours: bytes of memory for what was read and is not applied yet, at least 1M; a transaction"

@@ -96,8 +96,8 @@ missing, too:
 - `dm_relay_data_corruption`, `dm_relay_read_error_count`, `dm_relay_write_error_count`: take
   `dm_worker_error_count{{unit="Relay"}}`, which has the code.
 - `dm_validator_validator_logpos_latency`, `dm_validator_validator_logfile_latency`: take `dm_validator_behind_seconds`.
-- `dm_worker_operate_error`, `dm_worker_cpu_usage`, and all of `dm_master_`: `dmctl` shows the errors of verbs, an
-  exporter of the host has the processes, and there is no master.
+- `dm_worker_operate_error`, `dm_worker_cpu_usage`, and all of `dm_master_` but `dm_master_worker_state`: `dmctl` shows
+  the errors of verbs, an exporter of the host has the processes, and there is no master.
 
 | metric | type | labels | value | whose |
 |---|---|---|---|---|

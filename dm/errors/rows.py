@@ -97,9 +97,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "both sides have written the same row: {operation} on {table} with {key}. The source had {before} and now has "
         "{after}; the target has {found}",
         "nothing was overwritten. Let the source's write win: give the target's row what the source had, in a session "
-        "with `SET sql_log_bin = 0`, and `dmctl resume-task`. Let the target's win: `dmctl binlog skip` passes over "
-        "the source's transaction, and `dmctl binlog replace` executes statements instead of it. The task in the other "
-        "direction meets the other side's write: decide alike there",
+        "with `SET sql_log_bin = 0`, and `dmctl resume-task`. Let the target's win: do the same, and once the task is "
+        "past it, give the row the target's values again in such a session. The task in the other direction meets the "
+        "other side's write: decide alike there",
         values=("key", "before", "after", "found"),
     ),
     ErrorKind(
@@ -132,9 +132,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "whether a row of {table} was written on both sides can't be told: {why}, and the source wrote its row before "
         "it had that",
         "nothing was overwritten. Let statements that empty or change tables rest while both sides write; "
-        "`binlog_row_metadata = FULL` at the target keeps other statements from this. `dmctl binlog skip` passes over "
-        "the source's transaction (the target's row stays), `dmctl binlog replace` executes statements instead of it; "
-        "`dmctl diff` shows what differs then",
+        "`binlog_row_metadata = FULL` at the target keeps other statements from this. Stop both tasks and start them "
+        "with files without `conflicts`: rows are written as they come then, and one that is not as expected pauses. "
+        "Once both are past this place, start them with `conflicts` again; `dmctl diff` shows what differs",
     ),
     ErrorKind(
         "conflicts-key-unclear",

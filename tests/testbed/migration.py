@@ -32,6 +32,7 @@ class Migration:
     loader: str = "{}"
     target_session: str = "{}"
     passwords: dict[str, str] = field(default_factory=dict)
+    others: tuple[str, ...] = ()  # more sources of the task, at the same server; only "one" is checked
     stop: threading.Event = field(default_factory=threading.Event)
 
     def check(
@@ -52,9 +53,10 @@ class Migration:
             f"target-database: {{host: 127.0.0.1, port: {self.target.port}, user: {self.target_user},"
             f" password: '{self._password(self.target, self.target_user)}', session: {self.target_session}}}\n"
             f"mysql-instances:\n  - source-id: one\n    block-allow-list: b\n    loader: {self.loader}\n{self.meta}"
-            f"block-allow-list: {{b: {self.lists or '{do-dbs: [' + self.schema + ']}'}}}\n"
+            + "".join(f"  - {{source-id: {other}, block-allow-list: b}}\n" for other in self.others)
+            + f"block-allow-list: {{b: {self.lists or '{do-dbs: [' + self.schema + ']}'}}}\n"
         )
-        return read_task(text, {"one": self._source()})
+        return read_task(text, {name: self._source(name) for name in ("one", *self.others)})
 
     def only(self, item: str) -> CheckResult:
         (result,) = self.check()[item]
@@ -64,10 +66,10 @@ class Migration:
         """The tables of the upstream's schema."""
         return [TableName(self.schema, str(row[0])) for row in self.upstream.query(f"SHOW TABLES FROM {self.schema}")]
 
-    def _source(self) -> SourceConfig:
+    def _source(self, name: str) -> SourceConfig:
         password = self._password(self.upstream, self.source_user)
         return read_source(
-            f"source-id: one\n{self.source_lines}from: {{host: 127.0.0.1, port: {self.upstream.port},"
+            f"source-id: {name}\n{self.source_lines}from: {{host: 127.0.0.1, port: {self.upstream.port},"
             f" user: {self.source_user}, password: '{password}'}}\n"
         )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dm
 from dm.errors import CATALOGUE, DMError
+from dm.errors.rows import KINDS as OF_ROWS
 from dm.sourcelog.stream.reader import concerns_event
 from dm.syncer.joined_sync import may_leave
 from tests.testbed.failing_tables import CAUSES, ELSEWHERE
@@ -43,3 +44,9 @@ def test_each_has_a_cause_on_real_servers_or_another_test() -> None:
     assert produced | ELSEWHERE.keys() == OF_TABLES
     assert not produced & ELSEWHERE.keys()
     assert [name for name, file in ELSEWHERE.items() if name not in (ROOT / file).read_text()] == []
+
+
+def test_no_error_of_rows_sends_a_person_to_skip_or_replace_them() -> None:
+    """Rows are never skipped (36951, 36953)."""
+    said = {kind.name: kind.workaround for kind in OF_ROWS}
+    assert [name for name, text in said.items() if "binlog skip" in text or "binlog replace" in text] == []

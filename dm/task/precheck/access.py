@@ -137,8 +137,12 @@ def identity(context: Context, answers: Answers) -> Iterator[CheckResult]:
 
 
 def connections(context: Context, answers: Answers) -> Iterator[CheckResult]:
-    """Whether both servers take as many connections as the task opens."""
+    """Whether both servers take as many connections as the task opens; all its sources open theirs at one target.
+
+    The others may have other settings, and a source at rest has few sessions. So what they need together is a warning.
+    """
     config = context.config
+    sources = 1 + len(config.neighbours)
     at_source = (config.dumper.threads if context.dumps else 0) + 2
     at_target = max(
         config.loader.pool_size + 1 if context.loads else 0,
@@ -153,6 +157,12 @@ def connections(context: Context, answers: Answers) -> Iterator[CheckResult]:
             yield answers.failure(
                 f"{server.role} takes {limit} connections, the task may open {needed}",
                 f"SET GLOBAL max_connections = {needed + 100}; or fewer `threads`, `pool-size`, `worker-count`",
+            )
+        elif server is context.target and 0 < limit < needed * sources:
+            enough = False
+            yield answers.warning(
+                f"{server.role} takes {limit} connections, the task's {sources} sources may open {needed * sources}",
+                f"SET GLOBAL max_connections = {needed * sources + 100}; or fewer `pool-size`, `worker-count`",
             )
     if enough:
         yield answers.success()

@@ -350,6 +350,11 @@ def test_too_few_connections(server: ServerFactory, migration: Migration) -> Non
     assert "target takes 12 connections" in finding.message
     put_right(migration.target, finding.instruction.partition(";")[0])
     assert migration.only("conn_number").state == "success"
+    migration.others = ("two", "three", "four", "five", "six", "seven")  # each opens as many at the one target
+    finding = migration.only("conn_number")
+    assert (finding.state, "the task's 7 sources" in finding.message) == ("warning", True)
+    put_right(migration.target, finding.instruction.partition(";")[0])
+    assert migration.only("conn_number").state == "success"
 
 
 def test_gtid_is_asked_for_and_off(server: ServerFactory, migration: Migration) -> None:

@@ -102,6 +102,42 @@ def test_a_task_pauses_before_the_first_write_that_would_be_lost(
         assert second.query(rows) == first.query(rows)
 
 
+@pytest.mark.parametrize("wins", [0, 1], ids=["the source", "the target"])
+def test_the_ways_out_of_two_tasks_that_have_met_bring_both_sides_to_one_row(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str, wins: int
+) -> None:
+    """What 36977 and docs/two-directions.md say: one side's write wins, decided alike for both tasks."""
+    tasks = [looking(task) for task in both_ways(upstreams, name)]
+    table = f"{name}.t"
+    had, rows = "UPDATE {t} SET v = 'one' WHERE id = 1", f"SELECT v FROM {table} WHERE id = 1"
+    for server in upstreams:
+        unseen(server, ROWS.format(t=table))
+    for task in tasks:  # each begins before the other side's write
+        with running_sync(task) as sync:
+            sync.wait_synced()
+    for server, value in zip(upstreams, ("first", "second"), strict=True):
+        server.execute(f"UPDATE {table} SET v = '{value}' WHERE id = 1")
+    assert [paused(task).name for task in tasks] == ["write-conflict"] * 2
+    kept = upstreams[wins].query(rows)
+    # The task that reads the side that wins: its target's row gets what the source had.
+    unseen(upstreams[1 - wins], had.format(t=table))
+    with running_sync(tasks[wins]) as sync:
+        sync.wait_synced()
+    assert upstreams[1 - wins].query(rows) == kept
+    # The other one: the same, and then the row gets its target's values again.
+    unseen(upstreams[wins], had.format(t=table))
+    with running_sync(tasks[1 - wins]) as sync:
+        sync.wait_synced()
+    unseen(upstreams[wins], f"UPDATE {table} SET v = '{kept[0][0]}' WHERE id = 1")
+    for server in upstreams:
+        server.execute(f"INSERT INTO {table} (id) VALUES ({server.port})")
+    with running_sync(tasks[0]) as onwards, running_sync(tasks[1]) as home:
+        settle(onwards, home)
+    everything = f"SELECT * FROM {table} ORDER BY id"
+    assert upstreams[0].query(everything) == upstreams[1].query(everything)
+    assert upstreams[0].query(rows) == kept
+
+
 @pytest.mark.ci_flavor("mariadb")
 def test_changes_of_one_row_are_no_conflict_of_their_own(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str, monkeypatch: pytest.MonkeyPatch
