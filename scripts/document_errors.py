@@ -25,7 +25,8 @@ _HEAD: Final = f"""# Errors
 
 An error has DM's number where DM has one, else a number from 900 up of the same class. `query-status` and
 `--output json` show it in DM's form: `ErrCode`, `ErrClass`, `ErrScope`, `ErrLevel`, `Message`, `RawCause` (the words of
-the server or of the system), `Workaround`.
+the server or of the system), `Workaround`. A number by which DM means many errors is not used: a dump's failures have
+numbers of their own in place of 32001, and DDL that is not understood is 36067, never 11006.
 
 *Again*: `yes` where the task is tried again by itself, after 1 s, then 2 s, up to `backoff-max` of the source file;
 `no` where it rests until `dmctl resume-task`; nothing where no task runs. Words in braces stand for details.
