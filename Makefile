@@ -48,12 +48,13 @@ style:
 	$(BIN)/lint-imports
 	@said=$$($(BIN)/pytest --collect-only -qqq 2>&1) || { echo "$$said"; exit 1; }
 
-# Types are checked beside the tests: alone they would leave the second processor idle for a minute.
+# Types are checked beside the tests: alone they would leave the second processor idle for a minute. After a failure they
+# are told once more, since what they had to say stands above all tests.
 # Without Chromium, which takes root to install, the tests of the page in a browser are skipped.
 test: install
 	@+$(MAKE) --no-print-directory style
 	-@scripts/install.sh /usr/bin/chromium:chromium
-	@+$(MAKE) --no-print-directory --jobs=2 types tests
+	@+$(MAKE) --no-print-directory --jobs=2 types tests || { $(BIN)/mypy; exit 1; }
 
 tests:
 	$(BIN)/pytest -m "not chaos" $(PYTEST_FLAGS)

@@ -15,13 +15,11 @@ there: what changes here changes there. `dm.syncer.apply.safe_mode_window` decid
 
 `row_statements` is the reference that every grouping must equal.
 
-A TiDB takes two values of an ENUM or SET for one:
-none at all, and the member whose name is empty. It compares them by their names. So an UPDATE from one to the other
-leaves the column, and its place in the keys, as it was, and says that it has found its row; a REPLACE leaves a row
-alone that differs in nothing else (tested with the server that `make tidb` builds:
-`tests/live/syncer/tidb/test_tidb.py`). As results of a SELECT and as values of an INSERT they are two
-different values. MySQL and MariaDB compare the numbers. Rows of
-tables that have such columns are removed, and written anew.
+A TiDB takes two values of an ENUM or SET for one: none at all, and the member whose name is empty. It compares them by
+their names. So an UPDATE from one to the other leaves the column, and its place in the keys, as it was, and says that
+it has found its row; a REPLACE leaves a row alone that differs in nothing else (tested with the server that `make tidb`
+builds: `tests/live/syncer/tidb/test_tidb.py`). As results of a SELECT and as values of an INSERT they are two different
+values. MySQL and MariaDB compare the numbers. Rows of tables that have such columns are removed, and written anew.
 """
 
 from __future__ import annotations

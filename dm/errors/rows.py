@@ -133,8 +133,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "it had that",
         "nothing was overwritten. Let statements that empty or change tables rest while both sides write; "
         "`binlog_row_metadata = FULL` at the target keeps other statements from this. Stop both tasks and start them "
-        "with files without `conflicts`: rows are written as they come then, and one that is not as expected pauses. "
-        "Once both are past this place, start them with `conflicts` again; `dmctl diff` shows what differs",
+        "with files without `conflicts`: rows are written as they come then. A row that is missing, or whose key is "
+        "taken, pauses, and a row with other values is written over. Once both are past this place, start them with "
+        "`conflicts` again; `dmctl diff` shows what differs",
     ),
     ErrorKind(
         "conflicts-key-unclear",

@@ -30,7 +30,7 @@ from dm.worker.supervisor import Supervisor
 _INT64 = frozenset(
     {
         "totalEvents", "totalTps", "recentTps", "secondsBehindMaster", "totalRows", "totalRps", "recentRps",
-        "ioTotalBytes", "dumpIOTotalBytes", "totalTables", "bps", "totalTransactions",
+        "ioTotalBytes", "totalTables", "bps", "totalTransactions",
     }
 )  # fmt: skip
 _INT64_OF_LOAD = frozenset({"finishedBytes", "totalBytes"})  # of dump they are doubles

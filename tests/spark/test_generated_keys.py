@@ -50,7 +50,6 @@ def everything_comes(load: FullLoad) -> None:
         assert found == there, table
 
 
-@pytest.mark.ci_sample(1)
 @pytest.mark.parametrize("dump_files", ["all", "none"])
 def test_a_target_that_makes_keys_of_its_own(
     server: ServerFactory, mysql: ThrowawayServer, full_load: LoadFactory, dump_files: str

@@ -189,7 +189,7 @@ class UnheldXa:
 
 
 class PreparedTransactions:
-    """Prepared, undecided transactions; the reader's thread holds and decides, the progress writer's settles."""
+    """Prepared, undecided transactions: the reader's thread holds and decides them, the progress writer syncs them."""
 
     def __init__(self, directory: Path, *, ignores_earlier: bool = False) -> None:
         self._ignores_earlier = ignores_earlier  # of what was prepared before its first start no row is wanted

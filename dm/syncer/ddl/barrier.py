@@ -77,7 +77,7 @@ class DdlBarrier:
         self._around = around
         self._progress = around.progress
         self.execution = execution
-        self._unsettled = False  # the end of the last statement is held, and nothing was given to a lane since
+        self._end_held = False  # the end of the last statement is held, and nothing was given to a lane since
         self._log = structlog.get_logger()
 
     def plan(self, event: StatementEvent) -> DdlPlan:
@@ -192,10 +192,10 @@ class DdlBarrier:
 
     def store_end(self) -> None:
         """Store the end of the last statement: rows follow it, or nothing for now."""
-        if self._unsettled:
+        if self._end_held:
             self._progress.store_held_end()
             self.execution.rest()
-            self._unsettled = False
+            self._end_held = False
 
     def _execute(self, step: Execute, number: int, planned: DdlPlan, end: Position, intent: Intent | None) -> bool:
         """Execute one step; if its piece is refused alone, execute the whole ALTER. True: nothing is left to do.
@@ -239,7 +239,7 @@ class DdlBarrier:
 
     def _stand_still(self, end: Position) -> Intent | None:
         """The barrier; returns what an earlier run announced at this place."""
-        if not self._unsettled:
+        if not self._end_held:
             self._around.lanes.drain()
         intent = self._intent if self._intent is not None and _same_place(self._intent.position, end) else None
         self._intent = None
@@ -270,7 +270,7 @@ class DdlBarrier:
         tables |= {table: TablePoint(None, self._points.get(table)) for table in gone & self._around.gate.of_pass}
         gone = gone - tables.keys()
         self._progress.hold(StatementEnd(point, tables, frozenset(gone), injected, planned.online, beside))
-        self._unsettled = True
+        self._end_held = True
         online = {**self._known.online, **planned.online}
         self._known = replace(
             self._known, online={name: record for name, record in online.items() if record is not None}

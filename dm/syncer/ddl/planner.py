@@ -48,7 +48,7 @@ from dm.syncer.ddl.plan import (
     tracked,
 )
 from dm.syncer.ddl.scattered import for_each_table
-from dm.syncer.ddl.server_written import SourceNow, with_charset
+from dm.syncer.ddl.server_written import SourceNow, meant_text
 from dm.syncer.ddl.temporary_tables import Share
 
 _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch", "column-type-unknown")
@@ -178,7 +178,7 @@ class _Planning:
         known = self._known
         structures = known.structures
         now = SourceNow(known.source.present, structures.get, structures.told_charset, self._matters)
-        return with_charset(query, known.source.context_of(query), now)
+        return meant_text(query, known.source.context_of(query), now)
 
     def _matters(self, table: TableName) -> bool:
         """Whether a statement on the table counts here, and the dump did not read the table after it."""

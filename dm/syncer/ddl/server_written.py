@@ -54,8 +54,8 @@ class SourceNow:
     followed: Callable[[TableName], bool]
 
 
-def with_charset(query: Query, context: SourceContext, source: SourceNow) -> str:
-    """The statement's text, with the character set that it leaves out; raises DMError if that is unclear."""
+def meant_text(query: Query, context: SourceContext, source: SourceNow) -> str:
+    """The statement's text as it is meant, with the character set that it leaves out; raises DMError if unclear."""
     found = query.readings
     if context.no_backslash_escapes and b"\\" in query.sql and from_structure(query.sql):
         # In a MyISAM's CREATE TABLE .. SELECT a backslash is an escape, in a client's statement it is not. The table's

@@ -149,20 +149,21 @@ def connections(context: Context, answers: Answers) -> Iterator[CheckResult]:
         config.syncer.worker_count + _OWN_CONNECTIONS if context.syncs else 0,
     )
     enough = True
-    for server, needed in ((context.source, at_source), (context.target, at_target)):
+    for server, needed, together in (
+        (context.source, at_source, at_source),
+        (context.target, at_target, at_target * sources),
+    ):
         limits = [int(server.variables.get(name, "0")) for name in ("max_connections", "max_user_connections")]
         limit = min((limit for limit in limits if limit > 0), default=0)
-        if 0 < limit < needed:
+        if 0 < limit < together:
             enough = False
-            yield answers.failure(
-                f"{server.role} takes {limit} connections, the task may open {needed}",
-                f"SET GLOBAL max_connections = {needed + 100}; or fewer `threads`, `pool-size`, `worker-count`",
+            answer = answers.failure if limit < needed else answers.warning
+            opened = (
+                f"{needed}" if together == needed else f"{needed} for a source, {together} for its {sources} sources"
             )
-        elif server is context.target and 0 < limit < needed * sources:
-            enough = False
-            yield answers.warning(
-                f"{server.role} takes {limit} connections, the task's {sources} sources may open {needed * sources}",
-                f"SET GLOBAL max_connections = {needed * sources + 100}; or fewer `pool-size`, `worker-count`",
+            yield answer(
+                f"{server.role} takes {limit} connections, the task may open {opened}",
+                f"SET GLOBAL max_connections = {together + 100}; or fewer `threads`, `pool-size`, `worker-count`",
             )
     if enough:
         yield answers.success()

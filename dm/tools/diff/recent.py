@@ -53,7 +53,7 @@ from dm.sourcelog.stream.source_monitor import SourceEnd
 from dm.sourcelog.stream.source_server import SourceServer, open_source_server
 from dm.sourcelog.stream.spool import OpenItems, Spool
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
-from dm.tools.diff.referential_actions import BOTH, Change, ReferentialAction, keys_of_source, keys_of_target, reached
+from dm.tools.diff.referential_actions import BOTH, ActingForeignKey, Change, keys_of_source, keys_of_target, reached
 from dm.unit import JSON
 
 _TOGETHER: Final = 500  # rows of a chunk; beyond this the optimizer may drop the ranges of a condition
@@ -115,9 +115,9 @@ class Recent:
     _columns: dict[str, list[str]] = field(default_factory=dict)  # of the target's primary key
     _open: set[str] = field(default_factory=set)  # tables of which not all rows are compared, as far as it was read
     _bytes: int = 0
-    _acting: list[ReferentialAction] = field(default_factory=list)  # of sources that do not log what they do
+    _acting: list[ActingForeignKey] = field(default_factory=list)  # of sources that do not log what they do
     _silent: bool = False  # there is such a source
-    _changes: set[Change] | None = field(default_factory=set)  # that acting keys follow; None: it may be any
+    _changes: set[Change] | None = field(default_factory=set)  # that foreign keys that act follow; None: it may be any
 
     def read(self, ends: Mapping[str, Position | None], stop: threading.Event) -> None:
         """Read records and relays up to these ends of the sources; raises DMError."""
@@ -148,7 +148,7 @@ class Recent:
         if self._changes is not None:
             self._changes.update((name, kind) for name in tables for kind in kinds if kind != "insert")
 
-    def _follow_keys(self, keys: Sequence[ReferentialAction]) -> None:
+    def _follow_keys(self, keys: Sequence[ActingForeignKey]) -> None:
         known = {name for found in self._equal for name in found}
         self._give_up(sorted(reached(keys, self._changes) & known), _BY_KEYS)
 

@@ -33,7 +33,7 @@ BOTH: Final[tuple[Literal["delete", "update"], ...]] = ("delete", "update")
 
 
 @dataclass(frozen=True, slots=True)
-class ReferentialAction:
+class ActingForeignKey:
     """A foreign key that changes rows by itself; tables of the target by folded names."""
 
     parent: str | None  # None: it is not migrated
@@ -49,9 +49,9 @@ class ReferentialAction:
         return self.child, "delete" if change[1] == "delete" and action == "CASCADE" else "update"
 
 
-def reached(keys: Iterable[ReferentialAction], changes: Collection[Change] | None) -> set[str]:
+def reached(keys: Iterable[ActingForeignKey], changes: Collection[Change] | None) -> set[str]:
     """The tables that keys may have changed after these changes; None: after any."""
-    of_parent: dict[str | None, list[ReferentialAction]] = {}
+    of_parent: dict[str | None, list[ActingForeignKey]] = {}
     for key in keys:
         of_parent.setdefault(key.parent, []).append(key)
     found: set[str] = set()
@@ -73,7 +73,7 @@ def reached(keys: Iterable[ReferentialAction], changes: Collection[Change] | Non
     return found
 
 
-def keys_of_source(server: SourceServer, rules: TableRules) -> Iterator[ReferentialAction]:
+def keys_of_source(server: SourceServer, rules: TableRules) -> Iterator[ActingForeignKey]:
     """Those of the tables that are migrated; raises DMError."""
     connection, facts = server.addresses.open()
     with closing(connection):
@@ -85,11 +85,11 @@ def keys_of_source(server: SourceServer, rules: TableRules) -> Iterator[Referent
                 on_delete, on_update = key.on_delete.upper(), key.on_update.upper()
                 if ACTING & {on_delete, on_update}:
                     parent = str(rules.route(key.parent)).lower() if rules.wanted(key.parent) else None
-                    yield ReferentialAction(parent, str(rules.route(table)).lower(), on_delete, on_update)
+                    yield ActingForeignKey(parent, str(rules.route(table)).lower(), on_delete, on_update)
 
 
 @reads_answers
-def keys_of_target(connection: TargetConnection) -> list[ReferentialAction]:
+def keys_of_target(connection: TargetConnection) -> list[ActingForeignKey]:
     """Those of the whole target; raises DMError."""
     rows = connection.query(
         "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, DELETE_RULE,"
@@ -100,5 +100,5 @@ def keys_of_target(connection: TargetConnection) -> list[ReferentialAction]:
         schema, child, parent_schema, parent, on_delete, on_update = map(str, row)
         if ACTING & {on_delete, on_update}:
             names = [str(name).lower() for name in (TableName(parent_schema, parent), TableName(schema, child))]
-            found.append(ReferentialAction(names[0], names[1], on_delete, on_update))
+            found.append(ActingForeignKey(names[0], names[1], on_delete, on_update))
     return found

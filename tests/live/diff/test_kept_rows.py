@@ -84,7 +84,6 @@ def test_rows_that_only_a_client_compares(park: ServerPark, schema: SchemaFactor
 LONG = [pytest.param("VARCHAR(9000)", marks=pytest.mark.chaos), "LONGTEXT"]
 
 
-@pytest.mark.ci_sample(1)
 @pytest.mark.parametrize("type_", LONG)
 def test_long_rows_are_fewer(type_: str, park: ServerPark, schema: SchemaFactory) -> None:
     source, target = park.shared("mysql", "upstream-1"), park.shared("mysql", "target")

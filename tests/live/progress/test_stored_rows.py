@@ -169,7 +169,7 @@ def rows(connection: TargetConnection, table: TableName) -> Iterator[dict[str, o
         yield {**base, **{name: garbage[: texts[name]] for name in free}}
 
 
-@pytest.mark.ci_sample(12)
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("what", READERS)
 def test_what_no_run_has_stored_is_refused_by_name(what: str, stored: tuple[TargetConnection, SubtaskKey]) -> None:
     connection, key = stored

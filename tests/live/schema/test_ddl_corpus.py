@@ -31,7 +31,7 @@ def _logged_text(upstream: Session, statement: str) -> str:
     return upstream.logged("CREATE TABLE") if " SELECT " in statement else statement
 
 
-@pytest.mark.ci_flavor("mariadb")
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("number", range(COUNT))
 def test_tracker_and_pieces_follow_the_server(upstream: ThrowawayServer, schema: SchemaFactory, number: int) -> None:
     source, target = schema(upstream), schema(upstream)

@@ -57,7 +57,7 @@ def _write_rows(server: Session, schema: str, tables: list[TableName]) -> None:
         server.run(schema, f"INSERT IGNORE INTO {table.sql} () VALUES ()")
 
 
-@pytest.mark.ci_flavor("mariadb")
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("metadata", ["MINIMAL", "FULL"])
 def test_tracked_columns_are_those_of_the_table_map(
     server: ServerFactory, flavor: Flavor, schema: SchemaFactory, metadata: str

@@ -352,7 +352,7 @@ def test_too_few_connections(server: ServerFactory, migration: Migration) -> Non
     assert migration.only("conn_number").state == "success"
     migration.others = ("two", "three", "four", "five", "six", "seven")  # each opens as many at the one target
     finding = migration.only("conn_number")
-    assert (finding.state, "the task's 7 sources" in finding.message) == ("warning", True)
+    assert (finding.state, "for its 7 sources" in finding.message) == ("warning", True)
     put_right(migration.target, finding.instruction.partition(";")[0])
     assert migration.only("conn_number").state == "success"
 

@@ -95,7 +95,6 @@ def servers(
     return upstream, target, name
 
 
-@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize(("source", "kind"), PAIRS)
 def test_hidden_columns_are_followed(park: ServerPark, schema: SchemaFactory, source: Flavor, kind: Kind) -> None:
     upstream, target, name = servers(park, schema, source, kind)

@@ -49,7 +49,7 @@ class _Few(Governor):
         return min(FEW, len(pieces))
 
 
-@pytest.mark.ci_sample(1)
+@pytest.mark.ci_sample(2)
 @pytest.mark.parametrize("columns", ["(id INT PRIMARY KEY)", "(id INT)"], ids=["keyed", "keyless"])
 def test_a_batch_is_applied_as_far_as_the_pace_lets_it(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path, columns: str

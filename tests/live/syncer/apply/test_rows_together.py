@@ -193,7 +193,7 @@ def written(server: ThrowawayServer, schema: str) -> None:
 @pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("source", ["mysql", "mariadb"])
 def test_rows_of_either_family_are_found_together(park: ServerPark, schema: SchemaFactory, source: Flavor) -> None:
-    """As they are in use, which takes as many rows as `LEAST` says."""
+    """As they are in use, which takes as many rows as `MIN_SEARCHED` says."""
     upstream, target = park.shared(source, "upstream-1"), park.shared("mariadb", "target")
     twins = Twins(upstream, target, schema(upstream, target, prefix="hash"))
     try:

@@ -31,7 +31,6 @@ def taken(server: ThrowawayServer, words: set[str]) -> set[str]:
     return found
 
 
-@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("source", ["mysql", "mariadb"])
 def test_names_that_the_target_reserves_are_quoted(
     mysql: ThrowawayServer, mariadb: ThrowawayServer, schema: SchemaFactory, source: str

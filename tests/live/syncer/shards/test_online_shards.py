@@ -107,7 +107,7 @@ def altered_one_by_a_tool(
     return subtask
 
 
-@pytest.mark.ci_sample(1)
+@pytest.mark.ci_sample(2)
 @pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize(("mode", "tool"), CASES)
 def test_a_tool_alters_one_shard_and_a_statement_the_other(

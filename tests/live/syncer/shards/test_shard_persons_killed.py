@@ -116,7 +116,6 @@ def test_a_shard_that_is_given_up(
     merged([upstream], target, name)
 
 
-@pytest.mark.ci_sample(1)
 @pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_source_that_has_left_the_file(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from dm.tools.diff.referential_actions import Change, ReferentialAction, reached
+from dm.tools.diff.referential_actions import ActingForeignKey, Change, reached
 
 KEYS = (
-    ReferentialAction("s.orders", "s.items", "CASCADE", "RESTRICT"),
-    ReferentialAction("s.items", "s.notes", "SET NULL", "NO ACTION"),
-    ReferentialAction("s.notes", "s.marks", "CASCADE", "CASCADE"),
-    ReferentialAction("s.tree", "s.tree", "CASCADE", "RESTRICT"),
-    ReferentialAction("s.a", "s.b", "CASCADE", "CASCADE"),
-    ReferentialAction("s.b", "s.a", "CASCADE", "CASCADE"),
+    ActingForeignKey("s.orders", "s.items", "CASCADE", "RESTRICT"),
+    ActingForeignKey("s.items", "s.notes", "SET NULL", "NO ACTION"),
+    ActingForeignKey("s.notes", "s.marks", "CASCADE", "CASCADE"),
+    ActingForeignKey("s.tree", "s.tree", "CASCADE", "RESTRICT"),
+    ActingForeignKey("s.a", "s.b", "CASCADE", "CASCADE"),
+    ActingForeignKey("s.b", "s.a", "CASCADE", "CASCADE"),
 )
 
 
@@ -34,7 +34,7 @@ def test_all_that_keys_may_have_changed_is_found(changes: list[Change] | None, t
 
 
 def test_children_of_a_parent_that_is_not_migrated_count_as_changed() -> None:
-    assert reached([*KEYS, ReferentialAction(None, "s.items", "CASCADE", "RESTRICT")], []) == {
+    assert reached([*KEYS, ActingForeignKey(None, "s.items", "CASCADE", "RESTRICT")], []) == {
         "s.items",
         "s.notes",
         "s.marks",
