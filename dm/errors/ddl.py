@@ -172,6 +172,17 @@ KINDS: tuple[ErrorKind, ...] = (
         of_tables=True,
     ),
     ErrorKind(
+        "ddl-default-unclear",
+        36912,
+        "sync-unit",
+        "upstream",
+        "high",
+        "CHARACTER SET DEFAULT is the default of the schema {schema} in {statement}, and dm does not know that one",
+        "`dmctl binlog replace` with the same statement, and in place of DEFAULT the character set of {table}, which "
+        "SHOW CREATE TABLE tells at the source",
+        of_tables=True,
+    ),
+    ErrorKind(
         "ddl-constraint-unclear",
         36971,
         "sync-unit",

@@ -32,6 +32,7 @@ class MySQL(Dialect):
     says_replica_status = Since(80022)
     says_binary_log_status = Since(80200)  # 8.4 removed SHOW MASTER STATUS
     converts_xids = ALWAYS
+    converts_to_sessions_default = ALWAYS
     has_xa_privilege = Since(80000)
     unites_roles = Since(80000)
     prefers_exact_patterns = ALWAYS

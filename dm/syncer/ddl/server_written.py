@@ -15,6 +15,11 @@ The source's present table decides, if it is the one that the statement made:
   it. MySQL's time can be older than such a change, but its row events name the character sets, and contradicting rows
   pause.
 
+A third thing is open in a client's text: what CHARACTER SET DEFAULT means. MySQL takes it after CONVERT TO alone, where
+it is the default of the session's schema with its collation (sql_yacc.yy: `collation_database`). In MariaDB it is the
+character set of the table's schema with its own default collation, in any option of a table. The target's schemas may
+have other defaults, and dm's session is in none. So the character set is written out.
+
 If that does not decide, neither of two readings is executed. For the character set, the schema's default is taken if
 later rows will prove it. MySQL's row events name the character set. MariaDB's tell the longest character of a CHAR or
 VARCHAR, which proves utf8mb4: of its other character sets, only UTF-16 and UTF-32 have four bytes. Otherwise a table of
@@ -23,7 +28,7 @@ a MariaDB source is not created, unless all its texts have a character set of th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,12 +38,12 @@ from dm.mysql.binlog.query import from_structure
 from dm.mysql.binlog.reader import Query
 from dm.mysql.schema.charset import Collated, default_collation
 from dm.mysql.schema.normal import same_structure
-from dm.mysql.schema.parse import options_of, read_create
+from dm.mysql.schema.parse import options_of, read_create, server_collation
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.cursor import Clause, Cursor
 from dm.mysql.sql.grammar import parse
 from dm.mysql.sql.operation import CreateTable, DropTable
-from dm.mysql.sql.token import tokenize
+from dm.mysql.sql.token import Token, tokenize
 from dm.sourcelog.stream.source_server import PresentTable
 
 _CLOCK: Final = 1  # a second may end between the statement's begin and what its table says
@@ -65,7 +70,9 @@ def meant_text(query: Query, context: SourceContext, source: SourceNow) -> str:
             raise DMError("ddl-not-understood", statement=found[0], why="its backslashes may be escapes of the server")
         return found[0]
     text = found[0] if len(found) == 1 else _meant(found, context, source)
-    return _with_charset(text, query, context, source) if query.like_temporary else text
+    if query.like_temporary:
+        return _with_charset(text, query, context, source)
+    return _without_default(text, query, context, source)
 
 
 def _meant(found: tuple[str, ...], context: SourceContext, source: SourceNow) -> str:
@@ -153,3 +160,52 @@ def _unproven(operation: CreateTable, default: Collated | None, cursor: Cursor) 
     inherits = {second.type for first, second in zip(one, other, strict=True) if first.charset != second.charset}
     told = default is not None and default.charset == "utf8mb4" and any(each.limits_characters for each in inherits)
     return bool(inherits) and not told
+
+
+def _without_default(text: str, query: Query, context: SourceContext, source: SourceNow) -> str:
+    """The statement with the character set that DEFAULT stands for in it."""
+    upper = text.upper()
+    if "DEFAULT" not in upper or not ("CHARSET" in upper or ("SET" in upper and "CHAR" in upper)):
+        return text
+    found = list(_defaults(tokenize(text, context)))
+    if not found:
+        return text
+    try:
+        table = parse(text, context).names[0].name
+    except DMError:
+        return text  # the planner says what is not understood
+    if not source.followed(table):
+        return text
+    meant = _meant_by_default(table, query, context, source)
+    if meant is None:
+        raise DMError("ddl-default-unclear", table=str(table), schema=query.schema or table.schema, statement=text)
+    for token, collation in reversed(found):
+        words = meant.charset
+        if not collation and meant.collation != default_collation(meant.charset, context):
+            words += f" COLLATE {meant.collation}"
+        text = f"{text[: token.start]}{words}{text[token.end :]}"
+    return text
+
+
+def _defaults(tokens: Iterable[Token]) -> Iterator[tuple[Token, bool]]:
+    """Each DEFAULT that stands for a character set, and whether a collation follows."""
+    words = [token for token in tokens if token.text != "="]
+    for at, token in enumerate(words):
+        if token.upper != "DEFAULT":
+            continue
+        before = [word.upper for word in words[max(0, at - 2) : at]]
+        if before[-1:] == ["CHARSET"] or before in (["CHARACTER", "SET"], ["CHAR", "SET"]):
+            yield token, at + 1 < len(words) and words[at + 1].upper == "COLLATE"
+
+
+def _meant_by_default(table: TableName, query: Query, context: SourceContext, source: SourceNow) -> Collated | None:
+    if not context.dialect.converts_to_sessions_default:
+        there = source.default_of(table.schema)
+        return None if there is None else Collated(there.charset, default_collation(there.charset, context))
+    if query.session.charset_database is not None:  # the session has set another one than its schema's
+        return None
+    if not query.schema:
+        return server_collation(context)
+    # Of a schema that is not migrated nobody has followed the statements.
+    followed = query.schema == table.schema or source.followed(TableName(query.schema, ""))
+    return source.default_of(query.schema) if followed else None

@@ -195,3 +195,68 @@ def test_what_the_server_escapes_is_read_as_escaped(
         sync.wait_synced()
         made = identical(upstream, target, name)
     assert set(made) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("default", ["latin1 COLLATE latin1_bin", "gbk", "utf8mb4 COLLATE utf8mb4_bin"])
+def test_a_default_character_set_is_that_of_the_sources_schema(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, default: str
+) -> None:
+    """MySQL takes that of the session's schema, MariaDB that of the table's without its collation."""
+    name = schema(upstream, target)
+    upstream.execute(f"ALTER DATABASE {name} CHARACTER SET {default}")  # the target's schema keeps its own
+    options = "CHARSET utf8mb4 COLLATE utf8mb4_general_ci"
+    forms = [
+        "CONVERT TO CHARACTER SET DEFAULT",
+        "CONVERT TO CHARSET /* of */ DEFAULT, ADD c VARCHAR(9), ADD UNIQUE (o)",
+        "ALTER o SET DEFAULT 'x', CONVERT TO CHAR SET DEFAULT",
+    ]
+    if upstream.flavor == "mariadb":
+        forms += ["CHARACTER SET = DEFAULT, ADD c VARCHAR(9)", "DEFAULT CHARSET DEFAULT"]
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        for number, form in enumerate(forms):
+            table = f"t{number}"
+            write(
+                upstream,
+                name,
+                "utf8mb4",
+                f"CREATE TABLE {table} (id INT PRIMARY KEY, o VARCHAR(9)) {options}",
+                f"INSERT INTO {table} VALUES (1, 'a')",
+                f"ALTER TABLE {table} {form}",
+                f"INSERT INTO {table} (id, o) VALUES (2, '\u00a7')",
+                f"CREATE TABLE like_{table} LIKE {table}",
+                f"INSERT INTO like_{table} (id, o) VALUES (3, 'b')",
+            )
+        if upstream.flavor == "mariadb":
+            write(upstream, name, "utf8mb4", "CREATE TABLE made (id INT, o VARCHAR(9)) CHARACTER SET DEFAULT")
+        sync.wait_synced()
+        made = identical(upstream, target, name)
+    assert all(default.split()[0] in text for text in made.values())
+
+
+@pytest.mark.parametrize("flavor", ["mysql"])
+def test_a_default_of_a_schema_that_is_not_migrated_pauses_by_name(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name, elsewhere = schema(upstream, target), schema(upstream)
+    upstream.execute(f"ALTER DATABASE {elsewhere} CHARACTER SET cp1251")
+    task = subtask_for(upstream, target, name, task=name)
+    with running_sync(task) as sync:
+        sync.wait_synced()
+        made = f"CREATE TABLE {name}.t (id INT PRIMARY KEY, o VARCHAR(9))"
+        upstream.execute(made, f"INSERT INTO {name}.t VALUES (1, 'a')")
+        sync.wait_synced()
+    statement = f"ALTER TABLE {name}.t CONVERT TO CHARACTER SET DEFAULT"
+    with upstream.connect(database=elsewhere) as session:
+        session.query(statement)
+    upstream.execute(f"INSERT INTO {name}.t VALUES (2, 'b')")
+    with pytest.raises(DMError) as raised, running_sync(task) as sync:
+        sync.wait_synced()
+    error = raised.value
+    assert (error.name, f"the schema {elsewhere} in" in error.message) == ("ddl-default-unclear", True)
+    assert error.place is not None
+    place, replacement = f"{error.place['file']}:{error.place['offset']}", statement.replace("DEFAULT", "cp1251")
+    operate_on_event(task, Request("replace", name, task.source_id, place, (replacement,)), None)
+    with running_sync(task) as sync:
+        sync.wait_synced()
+        identical(upstream, target, name)
