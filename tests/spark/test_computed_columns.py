@@ -266,3 +266,29 @@ def test_a_load_writes_by_the_sql_mode_of_the_task(
     mysql.execute(f"FLUSH TABLES `{load.target_schema}`.t")
     load.load()
     assert rows(mysql, f"SELECT id, a, b FROM `{load.target_schema}`.t") == [(1, 1, 2)]
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_literals_of_other_character_sets_compute_what_they_do_at_the_source(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    """MySQL prints them so that a session of utf8mb4 gets a `?`, or another character (mydumper#1974)."""
+    made = "CREATE TABLE {} (id INT PRIMARY KEY, o VARCHAR(9), v VARCHAR(20) AS (CONCAT(o, 'é')), s VARCHAR(20)"
+    made += " AS (CONCAT(o, 'Ã©\\'?')) STORED, CHECK (o <> 'ü')) CHARSET {}"
+    load = full_load(
+        upstream,
+        target,
+        *("SET NAMES utf8mb4", made.format("western", "latin1"), made.format("chinese", "gbk").replace("Ã©", "中")),
+        *(f"INSERT INTO {table} (id, o) VALUES (1, 'u'), (2, NULL)" for table in ("western", "chinese")),
+    )
+    load.dump()
+    load.load()
+    computed = "SELECT id, HEX(v), HEX(s) FROM `{}`.{} ORDER BY id"
+    for table in ("western", "chinese"):
+        there, here = (
+            server.query(computed.format(name, table))
+            for server, name in ((upstream, load.schema), (target, load.target_schema))
+        )
+        assert there == here
+    report = load.report()
+    assert report.identical, str(report)

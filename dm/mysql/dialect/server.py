@@ -148,6 +148,8 @@ class Dialect:
     """A CHECK without a name is called `t_chk_1`, and those of CREATE TABLE .. LIKE get new names."""
     drops_checks_as_constraints: Since = NEVER
     """DROP CHECK is unknown: the words are DROP CONSTRAINT."""
+    prints_literals_bytes: Since = NEVER
+    """SHOW CREATE TABLE prints literals in their own character sets (`dm.mysql.schema.literal_bytes`)."""
     converts_to_sessions_default: Since = NEVER
     """CONVERT TO CHARACTER SET DEFAULT means the session's schema; elsewhere it means the table's."""
     converts_with_own_default: Since = NEVER

@@ -1,0 +1,58 @@
+"""Literals of another character set in what MySQL's SHOW CREATE TABLE prints, with the bytes that they have.
+
+An expression of a table (a generated column, a CHECK, a key) keeps its literals in the character set of the statement
+or of the table, and SHOW CREATE TABLE prints them so, each after its introducer: `_latin1'<E9>'`. All else of the text
+is UTF-8. A session with `character_set_results=utf8mb4` gets the whole as if it were: bytes that are no UTF-8 become
+`?`, and bytes that happen to be some stand for other characters (MySQL source, Item_string::print appends the bytes as
+they are). A table that is made of that text computes other values, in silence. Only a session whose results are
+`binary` gets the bytes. Here such literals become hexadecimal ones, which every session reads alike.
+
+MariaDB prints literals in the session's character set.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_ESCAPED: Final = {ord("0"): 0, ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("Z"): 26}
+_INTRODUCER: Final = re.compile(rb"_(?!utf8)([a-z0-9]+)$")
+_DOUBTFUL: Final = re.compile(r"_(?!utf8)[a-z0-9]+'(?:[^'\\]|\\.|'')*?[^\x00-\x3e\x40-\x7f]", re.DOTALL)
+
+
+def doubtful(text: str) -> bool:
+    """Whether the text has a literal of another character set with a `?` or a character beyond ASCII."""
+    return _DOUBTFUL.search(text) is not None
+
+
+def with_hexadecimal_literals(shown: bytes) -> str:
+    """The text of a session whose results are binary, as UTF-8."""
+    parts: list[str] = []
+    start = at = 0
+    while at < len(shown):
+        if shown[at] == ord("`"):
+            at = shown.index(b"`", at + 1) + 1
+        elif shown[at] != ord("'"):
+            at += 1
+        else:
+            end, value = _literal(shown, at)
+            introducer = _INTRODUCER.search(shown, start, at)
+            if introducer is not None and max(value, default=0) > 127:
+                parts.append(f"{shown[start:at].decode()} x'{value.hex()}'")
+                start = end
+            at = end
+    return "".join([*parts, shown[start:].decode()])
+
+
+def _literal(shown: bytes, at: int) -> tuple[int, bytes]:
+    """The end of the literal that begins here, and its bytes; the server escapes byte by byte."""
+    value = bytearray()
+    at += 1
+    while shown[at] != ord("'") or shown[at + 1 : at + 2] == b"'":
+        if shown[at] == ord("\\"):
+            value.append(_ESCAPED.get(shown[at + 1], shown[at + 1]))
+            at += 2
+        else:
+            value.append(shown[at])
+            at += 2 if shown[at] == ord("'") else 1
+    return at + 1, bytes(value)
