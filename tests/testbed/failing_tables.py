@@ -237,6 +237,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
     # Two servers of different flavours, or a TiDB.
     "json-too-deep": "tests/live/downstream/test_deep_documents.py",
     "ddl-collation-unknown": f"{_SYNCER}/errors/test_ways_out.py",
+    "ddl-default-unclear": f"{_SYNCER}/ddl/test_server_written.py",  # of another schema
     "target-limit": f"{_SYNCER}/tidb/test_tidb_limits.py",
     # Settings of the task, or of the servers, that the others would have too: safe mode, rows as SQL, time zones.
     "own-key-met": f"{_SYNCER}/apply/test_own_keys.py",
