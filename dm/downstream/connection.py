@@ -250,6 +250,14 @@ class TargetConnection:
         result = self._connection._result
         return AnswerRows((result.rows or ()) if result is not None else ())
 
+    def query_bytes(self, sql: str) -> list[Row]:
+        """The rows of a SHOW whose texts may be no UTF-8: as bytes."""
+        self._connection.use_unicode = False
+        try:
+            return self.query(sql)
+        finally:
+            self._connection.use_unicode = True
+
     def query_patiently(self, sql: bytes) -> list[Row]:
         """The rows of a statement that may compute for long before it has one to give."""
         connection = self._connection

@@ -31,6 +31,7 @@ from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident, TableName
 from dm.mysql.dialect.tidb import escaped_table
 from dm.mysql.schema.charset import Collated, default_collation
+from dm.mysql.schema.literal_bytes import readable
 from dm.mysql.schema.parse import has_checks, parse_create_table
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.context import SourceContext
@@ -167,12 +168,14 @@ def read_schema(connection: TargetConnection, table: TableName) -> TableSchema |
 def _shown(connection: TargetConnection, table: TableName) -> str | None:
     """What SHOW CREATE TABLE says; None if there is no such table."""
     try:
-        row = connection.query(f"SHOW CREATE TABLE {table.sql}")[0]
+        row = connection.query_bytes(f"SHOW CREATE TABLE {table.sql}")[0]
     except DMError as error:
         if error.name in REFUSED_STATEMENT.values() and error.server_errno in _ABSENT:
             return None
         raise
-    text = escaped_table(str(row[1])) if connection.dialect.prints_bare_members else str(row[1])
+    text = readable(row[1])
+    if connection.dialect.prints_bare_members:
+        text = escaped_table(text)
     if not text.upper().startswith("CREATE TABLE"):
         raise DMError("target-table-unsuitable", table=table, table_sql=table.sql, reason="it is a view")
     return text

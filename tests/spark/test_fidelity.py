@@ -53,6 +53,8 @@ BYTES = (
     "CREATE TABLE bytes (id INT PRIMARY KEY, b BINARY(5), v VARBINARY(300), t TINYBLOB, l LONGBLOB)",
     "INSERT INTO bytes VALUES (1, x'00', x'', x'00275C0A0D1A22FF', REPEAT(x'00275C', 100000)),"
     " (2, NULL, NULL, NULL, NULL), (3, x'2000000020', REPEAT(x'FB', 251), x'FF', REPEAT('x', 70000))",
+    "CREATE TABLE byte_defaults (id INT PRIMARY KEY, a VARBINARY(9) DEFAULT x'00FF', b BINARY(2) DEFAULT x'80FE')",
+    "INSERT INTO byte_defaults (id) VALUES (1), (2)",
 )
 CHOICES = (
     "CREATE TABLE choices (id INT PRIMARY KEY, e ENUM('a','b''c','ü\\\\','0','2') CHARACTER SET utf8mb4,"

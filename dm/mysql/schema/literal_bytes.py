@@ -1,4 +1,4 @@
-"""Literals of another character set in what MySQL's SHOW CREATE TABLE prints, with the bytes that they have.
+"""Literals in what SHOW CREATE TABLE prints, with the bytes that they have.
 
 An expression of a table (a generated column, a CHECK, a key) keeps its literals in the character set of the statement
 or of the table, and SHOW CREATE TABLE prints them so, each after its introducer: `_latin1'<E9>'`. All else of the text
@@ -7,7 +7,8 @@ is UTF-8. A session with `character_set_results=utf8mb4` gets the whole as if it
 they are). A table that is made of that text computes other values, in silence. Only a session whose results are
 `binary` gets the bytes. Here such literals become hexadecimal ones, which every session reads alike.
 
-MariaDB prints literals in the session's character set.
+MariaDB prints literals in the session's character set, but for the defaults of binary columns: these are bytes, of any
+value. So no driver may decode the answer (`readable`).
 """
 
 from __future__ import annotations
@@ -25,8 +26,16 @@ def doubtful(text: str) -> bool:
     return _DOUBTFUL.search(text) is not None
 
 
+def readable(shown: bytes) -> str:
+    """The text of an answer that nobody has decoded."""
+    try:
+        return shown.decode()
+    except UnicodeDecodeError:
+        return with_hexadecimal_literals(shown)
+
+
 def with_hexadecimal_literals(shown: bytes) -> str:
-    """The text of a session whose results are binary, as UTF-8."""
+    """The text with each literal in hexadecimal digits that is no UTF-8, or is of another character set."""
     parts: list[str] = []
     start = at = 0
     while at < len(shown):
@@ -36,12 +45,20 @@ def with_hexadecimal_literals(shown: bytes) -> str:
             at += 1
         else:
             end, value = _literal(shown, at)
-            introducer = _INTRODUCER.search(shown, start, at)
-            if introducer is not None and max(value, default=0) > 127:
-                parts.append(f"{shown[start:at].decode()} x'{value.hex()}'")
+            of_another = _INTRODUCER.search(shown, start, at) is not None
+            if max(value, default=0) > 127 and (of_another or not _is_utf8(shown[at:end])):
+                parts.append(f"{shown[start:at].decode()}{' ' if of_another else ''}x'{value.hex()}'")
                 start = end
             at = end
     return "".join([*parts, shown[start:].decode()])
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _literal(shown: bytes, at: int) -> tuple[int, bytes]:

@@ -14,7 +14,7 @@ from dm.ident import TableName
 from dm.mysql.dialect import Dialect, Flavor, dialect, flavor_of
 from dm.mysql.dialect.tidb import escaped_table
 from dm.mysql.schema.charset import collations_query
-from dm.mysql.schema.literal_bytes import doubtful, with_hexadecimal_literals
+from dm.mysql.schema.literal_bytes import doubtful, readable, with_hexadecimal_literals
 from dm.mysql.sql.context import version_number
 from dm.position import Position
 from dm.session.answers import reads_answers
@@ -224,15 +224,26 @@ def binlog_kept_bytes(connection: Connection) -> int:
 def read_structure(connection: Connection, table: TableName) -> str:
     """The server's own CREATE TABLE text, as SQL."""
     query = f"SHOW CREATE TABLE {table.sql}"
-    text = str(fetch(connection, query)[0][1])
+    text = readable(_fetch_bytes(connection, query))
     server = dialect(flavor_of(str(cast(Any, connection).get_server_info())))
     if server.prints_literals_bytes and doubtful(text):
         fetch(connection, "SET SESSION character_set_results = binary")
         try:
-            text = with_hexadecimal_literals(cast(bytes, fetch(connection, query)[0][1]))
+            text = with_hexadecimal_literals(_fetch_bytes(connection, query))
         finally:
             fetch(connection, "SET SESSION character_set_results = utf8mb4")
     return escaped_table(text) if server.prints_bare_members else text
+
+
+@reads_answers
+def _fetch_bytes(connection: Connection, query: str) -> bytes:
+    """The second column of the first row, as it came."""
+    driver = cast(Any, connection)
+    driver.use_unicode = False
+    try:
+        return cast(bytes, fetch(connection, query)[0][1])
+    finally:
+        driver.use_unicode = True
 
 
 @reads_answers
