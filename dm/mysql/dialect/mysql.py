@@ -33,6 +33,7 @@ class MySQL(Dialect):
     says_binary_log_status = Since(80200)  # 8.4 removed SHOW MASTER STATUS
     converts_xids = ALWAYS
     converts_to_sessions_default = ALWAYS
+    sizes_by_converting = Since(80000)
     prints_literals_bytes = ALWAYS
     has_xa_privilege = Since(80000)
     unites_roles = Since(80000)

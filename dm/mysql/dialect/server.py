@@ -152,6 +152,8 @@ class Dialect:
     """SHOW CREATE TABLE prints literals in their own character sets (`dm.mysql.schema.literal_bytes`)."""
     converts_to_sessions_default: Since = NEVER
     """CONVERT TO CHARACTER SET DEFAULT means the session's schema; elsewhere it means the table's."""
+    sizes_by_converting: Since = NEVER
+    """MODIFY and CHANGE to a TEXT beside CONVERT TO take its size from the column before."""
     converts_with_own_default: Since = NEVER
     """A DEFAULT CHARSET beside CONVERT TO is kept; elsewhere the later of the two counts."""
     fills_in_digits: Since = NEVER

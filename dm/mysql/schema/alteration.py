@@ -7,7 +7,7 @@ a swap is two of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -45,6 +45,7 @@ from dm.mysql.sql.operation import (
     RenameTable,
     TableOptions,
 )
+from dm.mysql.types.bytes import sized_by_converting
 
 
 def _column(draft: TableDraft, name: str) -> Column:
@@ -104,7 +105,9 @@ def _added(draft: TableDraft, operations: Sequence[Operation]) -> set[str]:
     return {name for name in added if draft.position(name) is None}
 
 
-def _redefine(draft: TableDraft, operation: Operation, cursor: Cursor, added: set[str]) -> Definition | None:
+def _redefine(
+    draft: TableDraft, operation: Operation, cursor: Cursor, added: set[str], before: Mapping[str, Column]
+) -> Definition | None:
     """MODIFY and CHANGE: another definition at the column's place; the column has its new name already."""
     if not isinstance(operation, ModifyColumn | ChangeColumn):
         return None
@@ -112,6 +115,11 @@ def _redefine(draft: TableDraft, operation: Operation, cursor: Cursor, added: se
     if name.lower() in added or (operation.if_exists and draft.position(name) is None):
         return None
     definition = read_definition(name, operation.definition, draft.collated, cursor, draft.name)
+    old, tokens = before.get(operation.column.lower()), operation.definition.tokens
+    written = any(token.text == "(" for token in tokens[1:2])
+    if old is not None and draft.conversion is not None and cursor.context.dialect.sizes_by_converting and not written:
+        base = sized_by_converting(definition.column, old, max_bytes(draft.conversion.charset))
+        definition.column = replace(definition.column, base=base or definition.column.base)
     draft.replace_column(definition.column)
     return definition
 
@@ -224,6 +232,7 @@ def _table_options(draft: TableDraft, operation: Operation, cursor: Cursor, data
 
 def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, database: Collated) -> None:
     """Apply the operations of one statement; raises `OperationRefused` if the structure does not allow one."""
+    before = {column.name.lower(): column for column in draft.columns}
     again = {operation.column.lower() for operation in operations if isinstance(operation, AddColumn)}
     for kinds in (DropIndex | DropPrimaryKey | DropForeignKey | DropConstraint, DropColumn):
         for operation in operations:
@@ -238,7 +247,7 @@ def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, da
     draft.rename_columns(renames)
     renamed = {old.lower(): new for old, new in renames}
     added = _added(draft, operations)
-    found = [_redefine(draft, operation, cursor, added) for operation in operations]
+    found = [_redefine(draft, operation, cursor, added, before) for operation in operations]
     found += [_place(draft, operation, cursor, added) for operation in operations]
     if any(isinstance(one, AddColumn | ModifyColumn | ChangeColumn) for one in operations):
         draft.columns = with_implicit_timestamps(draft.columns, cursor)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
 
+from dm.mysql.binlog.charset import max_bytes
 from dm.mysql.binlog.table_map import WireColumn, WireForm
 from dm.mysql.binlog.value import Value
 from dm.mysql.binlog.wire_type import WireCode, WireType
@@ -43,6 +44,21 @@ def sized(kind: str, size: int) -> str:
         if size <= limit:
             return prefix + kind
     return "long" + kind
+
+
+def sized_by_converting(column: TypedColumn, before: TypedColumn, width: int) -> str | None:
+    """The TEXT or BLOB that MySQL makes of a changed column beside CONVERT TO CHARACTER SET; None: the written one.
+
+    It chooses by the length that the column had before, whatever size is written (but for LONGTEXT and LONGBLOB): that
+    of a VARCHAR in characters, of a TEXT in bytes, each divided by the most bytes that a character had. `width`: the
+    most that one has now. Found by trying MySQL 9.7 (`tests/live/schema/test_converted_sizes.py`).
+    """
+    longest = LONG_SIZES[-1][1]
+    if column.type.most_bytes in (None, longest) or not (before.type.is_text or before.type.is_bytes):
+        return None
+    length = before.type.most_bytes or before.length or 1
+    characters = length // max_bytes(before.charset)
+    return sized("text", characters * width) if column.type.is_text else sized("blob", characters)
 
 
 def settle_long(data_type: DataType, width: int) -> None:
