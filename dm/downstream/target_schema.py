@@ -31,7 +31,7 @@ from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident, TableName
 from dm.mysql.dialect.tidb import escaped_table
 from dm.mysql.schema.charset import Collated, default_collation
-from dm.mysql.schema.literal_bytes import readable
+from dm.mysql.schema.literal_bytes import doubtful, readable, with_hexadecimal_literals
 from dm.mysql.schema.parse import has_checks, parse_create_table
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.context import SourceContext
@@ -168,17 +168,29 @@ def read_schema(connection: TargetConnection, table: TableName) -> TableSchema |
 def _shown(connection: TargetConnection, table: TableName) -> str | None:
     """What SHOW CREATE TABLE says; None if there is no such table."""
     try:
-        row = connection.query_bytes(f"SHOW CREATE TABLE {table.sql}")[0]
+        text = shown_create(connection, table)
     except DMError as error:
         if error.name in REFUSED_STATEMENT.values() and error.server_errno in _ABSENT:
             return None
         raise
-    text = readable(row[1])
-    if connection.dialect.prints_bare_members:
-        text = escaped_table(text)
     if not text.upper().startswith("CREATE TABLE"):
         raise DMError("target-table-unsuitable", table=table, table_sql=table.sql, reason="it is a view")
     return text
+
+
+@reads_answers
+def shown_create(connection: TargetConnection, table: TableName) -> str:
+    """What SHOW CREATE TABLE says, with the bytes of its literals (`dm.mysql.schema.literal_bytes`); raises DMError."""
+    query = f"SHOW CREATE TABLE {table.sql}"
+    text = readable(connection.query_bytes(query)[0][1])
+    if connection.dialect.prints_literals_bytes and doubtful(text):
+        connection.execute("SET SESSION character_set_results = binary")
+        try:
+            text = with_hexadecimal_literals(connection.query_bytes(query)[0][1])
+        finally:
+            if connection.alive:
+                connection.execute("SET SESSION character_set_results = utf8mb4")
+    return escaped_table(text) if connection.dialect.prints_bare_members else text
 
 
 def _context(connection: TargetConnection, table: TableName) -> SourceContext:

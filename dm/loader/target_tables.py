@@ -13,12 +13,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import shown_create
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.dialect import flavor_of
-from dm.mysql.dialect.tidb import escaped_table
 from dm.mysql.schema.charset import collations_query, utf8mb3_name
-from dm.mysql.schema.literal_bytes import readable
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.show import described
 from dm.mysql.schema.table import Column, TableSchema, widens
@@ -209,8 +208,7 @@ class TargetTables:
     @reads_answers
     def structure(self, table: TableName) -> str:
         """The same as the target shows it."""
-        text = readable(self.connection.query_bytes(f"SHOW CREATE TABLE {table.sql}")[0][1])
-        return escaped_table(text) if self.connection.dialect.prints_bare_members else text
+        return shown_create(self.connection, table)
 
     def parsed(self, table: TableName, structure: str) -> TableSchema:
         """A structure in the target's words."""

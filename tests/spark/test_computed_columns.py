@@ -279,12 +279,15 @@ def test_literals_of_other_character_sets_compute_what_they_do_at_the_source(
         upstream,
         target,
         *("SET NAMES utf8mb4", made.format("western", "latin1"), made.format("chinese", "gbk").replace("Ã©", "中")),
-        *(f"INSERT INTO {table} (id, o) VALUES (1, 'u'), (2, NULL)" for table in ("western", "chinese")),
+        made.format("wide", "utf8mb4").replace("Ã©", "😀").replace("ü", "w"),
+        *(f"INSERT INTO {table} (id, o) VALUES (1, 'u'), (2, NULL)" for table in ("western", "chinese", "wide")),
+        *("CREATE INDEX computed ON western (v)", "CREATE INDEX computed ON wide (s)"),
+        defer_indexes=True,
     )
     load.dump()
     load.load()
     computed = "SELECT id, HEX(v), HEX(s) FROM `{}`.{} ORDER BY id"
-    for table in ("western", "chinese"):
+    for table in ("western", "chinese", "wide"):
         there, here = (
             server.query(computed.format(name, table))
             for server, name in ((upstream, load.schema), (target, load.target_schema))

@@ -46,6 +46,7 @@ class MariaDB(Dialect):
     checks_belong_to_columns = ALWAYS
     drops_checks_as_constraints = ALWAYS
     converts_with_own_default = ALWAYS
+    default_has_no_collation = Since(100900)  # MDEV-27896; tried: 10.5 and 10.11
     fills_in_digits = ALWAYS
     hides_columns = Since(100300)  # MDEV-10177
     hides_indexes = Since(100600)  # MDEV-7317

@@ -32,7 +32,6 @@ class MySQL(Dialect):
     says_replica_status = Since(80022)
     says_binary_log_status = Since(80200)  # 8.4 removed SHOW MASTER STATUS
     converts_xids = ALWAYS
-    converts_to_sessions_default = ALWAYS
     sizes_by_converting = Since(80000)
     prints_literals_bytes = ALWAYS
     has_xa_privilege = Since(80000)

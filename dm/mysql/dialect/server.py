@@ -150,8 +150,8 @@ class Dialect:
     """DROP CHECK is unknown: the words are DROP CONSTRAINT."""
     prints_literals_bytes: Since = NEVER
     """SHOW CREATE TABLE prints literals in their own character sets (`dm.mysql.schema.literal_bytes`)."""
-    converts_to_sessions_default: Since = NEVER
-    """CONVERT TO CHARACTER SET DEFAULT means the session's schema; elsewhere it means the table's."""
+    default_has_no_collation: Since = NEVER
+    """CHARACTER SET DEFAULT is the table's schema's character set alone; else see `dm.syncer.ddl.server_written`."""
     sizes_by_converting: Since = NEVER
     """MODIFY and CHANGE to a TEXT beside CONVERT TO take its size from the column before."""
     converts_with_own_default: Since = NEVER

@@ -17,12 +17,15 @@ import re
 from typing import Final
 
 _ESCAPED: Final = {ord("0"): 0, ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("Z"): 26}
+_LONGEST: Final = 32  # of an introducer
 _INTRODUCER: Final = re.compile(rb"_(?!utf8)([a-z0-9]+)$")
-_DOUBTFUL: Final = re.compile(r"_(?!utf8)[a-z0-9]+'(?:[^'\\]|\\.|'')*?[^\x00-\x3e\x40-\x7f]", re.DOTALL)
+_DOUBTFUL: Final = re.compile(
+    r"_(?!utf8)[a-z0-9]+'(?:[^'\\]|\\.|'')*?[^\x00-\x3e\x40-\x7f]|_utf8mb4'(?:[^'\\]|\\.|'')*?\?", re.DOTALL
+)
 
 
 def doubtful(text: str) -> bool:
-    """Whether the text has a literal of another character set with a `?` or a character beyond ASCII."""
+    """Whether a literal has a `?` that may stand for something else, or is of another character set and not ASCII."""
     return _DOUBTFUL.search(text) is not None
 
 
@@ -45,9 +48,10 @@ def with_hexadecimal_literals(shown: bytes) -> str:
             at += 1
         else:
             end, value = _literal(shown, at)
-            of_another = _INTRODUCER.search(shown, start, at) is not None
+            of_another = _INTRODUCER.search(shown, max(start, at - _LONGEST), at) is not None
             if max(value, default=0) > 127 and (of_another or not _is_utf8(shown[at:end])):
-                parts.append(f"{shown[start:at].decode()}{' ' if of_another else ''}x'{value.hex()}'")
+                blank = " " if shown[at - 1 : at].isalnum() else ""
+                parts.append(f"{shown[start:at].decode()}{blank}x'{value.hex()}'")
                 start = end
             at = end
     return "".join([*parts, shown[start:].decode()])

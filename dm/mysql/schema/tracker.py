@@ -23,7 +23,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.schema.alteration import alter
-from dm.mysql.schema.charset import Collated, collated
+from dm.mysql.schema.charset import Collated, collated, default_collation
 from dm.mysql.schema.draft import OperationRefused, TableDraft, renamed
 from dm.mysql.schema.parse import charset_options, options_of, read_create, server_collation
 from dm.mysql.schema.table import ForeignKey, TableSchema, schema_from_json, schema_to_json
@@ -323,6 +323,10 @@ def _database(operation: CreateDatabase | AlterDatabase, around: SchemaState, cu
     if inner.word() == "READ":  # READ ONLY: whether it can be written, not its structure
         return {operation.name: database_schema(operation.name, inherited)}
     options, _ = options_of(operation.options, cursor)
+    if any(option.name == "CHARSET" and option.value.lower() == "default" for option in options):
+        inherited = server_collation(cursor.context)  # MariaDB: of a schema, DEFAULT is the server's
+        if cursor.context.dialect.default_has_no_collation:
+            inherited = Collated(inherited.charset, default_collation(inherited.charset, cursor.context))
     return {operation.name: database_schema(operation.name, charset_options(options, inherited, cursor.context))}
 
 

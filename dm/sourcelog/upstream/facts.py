@@ -231,7 +231,8 @@ def read_structure(connection: Connection, table: TableName) -> str:
         try:
             text = with_hexadecimal_literals(_fetch_bytes(connection, query))
         finally:
-            fetch(connection, "SET SESSION character_set_results = utf8mb4")
+            if cast(Any, connection).open:
+                fetch(connection, "SET SESSION character_set_results = utf8mb4")
     return escaped_table(text) if server.prints_bare_members else text
 
 

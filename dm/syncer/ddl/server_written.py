@@ -15,10 +15,12 @@ The source's present table decides, if it is the one that the statement made:
   it. MySQL's time can be older than such a change, but its row events name the character sets, and contradicting rows
   pause.
 
-A third thing is open in a client's text: what CHARACTER SET DEFAULT means. MySQL takes it after CONVERT TO alone, where
-it is the default of the session's schema with its collation (sql_yacc.yy: `collation_database`). In MariaDB it is the
-character set of the table's schema with its own default collation, in any option of a table. The target's schemas may
-have other defaults, and dm's session is in none. So the character set is written out.
+A third thing is open in a client's text: what CHARACTER SET DEFAULT of a table means. MySQL takes it after CONVERT TO
+alone, where it is the default of the session's schema with its collation (sql_yacc.yy: `collation_database`; as it was
+at the session's USE, so rows contradict where it was altered since). MariaDB 10.5 does the same, and takes it as an
+option, too, where it is the default of the table's schema. In MariaDB 10.11 it is the character set of the table's
+schema with its own default collation, in both. The target's schemas may have other defaults, and dm's session is in
+none. So the character set is written out.
 
 If that does not decide, neither of two readings is executed. For the character set, the schema's default is taken if
 later rows will prove it. MySQL's row events name the character set. MariaDB's tell the longest character of a CHAR or
@@ -167,19 +169,20 @@ def _without_default(text: str, query: Query, context: SourceContext, source: So
     upper = text.upper()
     if "DEFAULT" not in upper or not ("CHARSET" in upper or ("SET" in upper and "CHAR" in upper)):
         return text
-    found = list(_defaults(tokenize(text, context)))
-    if not found:
-        return text
     try:
-        table = parse(text, context).names[0].name
+        parsed = parse(text, context)
     except DMError:
         return text  # the planner says what is not understood
-    if not source.followed(table):
+    if parsed.verb not in ("CREATE TABLE", "ALTER TABLE"):
+        return text  # of a schema it is the server's default, which the session follows
+    found, table = list(_defaults(tokenize(text, context))), parsed.names[0].name
+    if not found or not source.followed(table):
         return text
-    meant = _meant_by_default(table, query, context, source)
-    if meant is None:
-        raise DMError("ddl-default-unclear", table=str(table), schema=query.schema or table.schema, statement=text)
-    for token, collation in reversed(found):
+    for token, converting, collation in reversed(found):
+        meant = _meant_by_default(table, query, context, source, converting=converting)
+        if meant is None:
+            schema = query.schema or table.schema
+            raise DMError("ddl-default-unclear", table=str(table), schema=schema, statement=text)
         words = meant.charset
         if not collation and meant.collation != default_collation(meant.charset, context):
             words += f" COLLATE {meant.collation}"
@@ -187,21 +190,28 @@ def _without_default(text: str, query: Query, context: SourceContext, source: So
     return text
 
 
-def _defaults(tokens: Iterable[Token]) -> Iterator[tuple[Token, bool]]:
-    """Each DEFAULT that stands for a character set, and whether a collation follows."""
+def _defaults(tokens: Iterable[Token]) -> Iterator[tuple[Token, bool, bool]]:
+    """Each DEFAULT that stands for a character set, whether CONVERT TO has it, and whether a collation follows."""
     words = [token for token in tokens if token.text != "="]
     for at, token in enumerate(words):
         if token.upper != "DEFAULT":
             continue
-        before = [word.upper for word in words[max(0, at - 2) : at]]
-        if before[-1:] == ["CHARSET"] or before in (["CHARACTER", "SET"], ["CHAR", "SET"]):
-            yield token, at + 1 < len(words) and words[at + 1].upper == "COLLATE"
+        before = [word.upper for word in words[max(0, at - 3) : at]]
+        if before[-1:] == ["CHARSET"] or before[-2:] in (["CHARACTER", "SET"], ["CHAR", "SET"]):
+            followed = at + 1 < len(words) and words[at + 1].upper == "COLLATE"
+            yield token, "TO" in before, followed
 
 
-def _meant_by_default(table: TableName, query: Query, context: SourceContext, source: SourceNow) -> Collated | None:
-    if not context.dialect.converts_to_sessions_default:
+def _meant_by_default(
+    table: TableName, query: Query, context: SourceContext, source: SourceNow, *, converting: bool
+) -> Collated | None:
+    """The character set and collation; None if they are not known."""
+    server = context.dialect
+    if server.default_has_no_collation:
         there = source.default_of(table.schema)
         return None if there is None else Collated(there.charset, default_collation(there.charset, context))
+    if not converting:
+        return source.default_of(table.schema)
     if query.session.charset_database is not None:  # the session has set another one than its schema's
         return None
     if not query.schema:

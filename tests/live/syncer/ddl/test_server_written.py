@@ -229,8 +229,16 @@ def test_a_default_character_set_is_that_of_the_sources_schema(
             )
         if upstream.flavor == "mariadb":
             write(upstream, name, "utf8mb4", "CREATE TABLE made (id INT, o VARCHAR(9)) CHARACTER SET DEFAULT")
+        # No table's: a routine with these words, and a schema's default, which is the server's.
+        write(upstream, name, "utf8mb4", "CREATE PROCEDURE p() BEGIN DECLARE v VARCHAR(9) DEFAULT ''; SET v = 'x'; END")
         sync.wait_synced()
         made = identical(upstream, target, name)
+        if upstream.flavor == "mariadb":
+            write(
+                upstream, name, "utf8mb4", f"ALTER DATABASE {name} CHARACTER SET DEFAULT", "CREATE TABLE z (o CHAR(3))"
+            )
+            sync.wait_synced()
+            identical(upstream, target, name)
     assert all(default.split()[0] in text for text in made.values())
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dm.mysql.schema.literal_bytes import doubtful, with_hexadecimal_literals
+from dm.mysql.schema.literal_bytes import doubtful, readable, with_hexadecimal_literals
 
 _ESCAPES = {0: b"\\0", 10: b"\\n", 13: b"\\r", 26: b"\\Z", 39: b"\\'", 92: b"\\\\"}
 
@@ -35,10 +35,17 @@ def test_the_bytes_of_a_literal_stay(value: bytes, charset: str, name: str) -> N
     [
         ("c AS (concat(`o`,_latin1'?'))", True),
         ("c AS (concat(`o`,_gbk'a\\'é'))", True),
-        ("c AS (concat(`o`,_latin1'a',_utf8mb4'é?'))", False),
+        ("c AS (concat(`o`,_latin1'a',_utf8mb4'é'))", False),
+        ("c AS (concat(`o`,_utf8mb4'a?'))", True),  # four bytes may have been there
         ("c varchar(9) DEFAULT '?' COMMENT 'é'", False),
         ("c AS (concat(`o`,_utf8mb3'?'))", False),
     ],
 )
 def test_only_what_may_have_lost_bytes_is_asked_again(text: str, asked: bool) -> None:
     assert doubtful(text) is asked
+
+
+def test_an_answer_that_is_no_text_is_readable() -> None:
+    shown = "`é` varbinary(9) DEFAULT '".encode() + b"\\0\xff" + "' COMMENT 'ü', d char(1) DEFAULT 'ö'".encode()
+    assert readable(shown) == "`é` varbinary(9) DEFAULT x'00ff' COMMENT 'ü', d char(1) DEFAULT 'ö'"
+    assert readable(shown.replace(b"\xff", b"f")) == shown.replace(b"\xff", b"f").decode()
