@@ -18,7 +18,7 @@ from typing import Final
 
 _ESCAPED: Final = {ord("0"): 0, ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("Z"): 26}
 _LONGEST: Final = 32  # of an introducer
-_INTRODUCER: Final = re.compile(rb"_(?!utf8)([a-z0-9]+)$")
+_INTRODUCER: Final = re.compile(rb"_(?!utf8)([a-z0-9]+)\Z")
 _DOUBTFUL: Final = re.compile(
     r"_(?!utf8)[a-z0-9]+'(?:[^'\\]|\\.|'')*?[^\x00-\x3e\x40-\x7f]|_utf8mb4'(?:[^'\\]|\\.|'')*?\?", re.DOTALL
 )
