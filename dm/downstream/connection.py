@@ -252,11 +252,12 @@ class TargetConnection:
 
     def query_bytes(self, sql: str) -> list[Row]:
         """The rows of a SHOW whose texts may be no UTF-8: as bytes."""
-        self._connection.use_unicode = False
+        connection = self._connection
+        usual, connection.use_unicode = connection.use_unicode, False
         try:
             return self.query(sql)
         finally:
-            self._connection.use_unicode = True
+            connection.use_unicode = usual
 
     def query_patiently(self, sql: bytes) -> list[Row]:
         """The rows of a statement that may compute for long before it has one to give."""

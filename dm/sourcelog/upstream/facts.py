@@ -240,11 +240,13 @@ def read_structure(connection: Connection, table: TableName) -> str:
 def _fetch_bytes(connection: Connection, query: str) -> bytes:
     """The second column of the first row, as it came."""
     driver = cast(Any, connection)
-    driver.use_unicode = False
+    usual, driver.use_unicode = driver.use_unicode, False
     try:
-        return cast(bytes, fetch(connection, query)[0][1])
+        shown = cast(Any, fetch(connection, query)[0][1])
+        # A comparison's sessions have decoders of their own, for all texts.
+        return cast(bytes, shown.encode() if isinstance(shown, str) else shown)
     finally:
-        driver.use_unicode = True
+        driver.use_unicode = usual
 
 
 @reads_answers
