@@ -23,15 +23,15 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from functools import partial
+from typing import Final, TypeVar, cast
 
 from dm.changes.row_keys import TargetTable
 from dm.downstream.connection import TargetConnection
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident, TableName
-from dm.mysql.dialect.tidb import escaped_table
 from dm.mysql.schema.charset import Collated, default_collation
-from dm.mysql.schema.literal_bytes import doubtful, readable, with_hexadecimal_literals
+from dm.mysql.schema.literal_bytes import structure_text
 from dm.mysql.schema.parse import has_checks, parse_create_table
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.context import SourceContext
@@ -180,17 +180,12 @@ def _shown(connection: TargetConnection, table: TableName) -> str | None:
 
 @reads_answers
 def shown_create(connection: TargetConnection, table: TableName) -> str:
-    """What SHOW CREATE TABLE says, with the bytes of its literals (`dm.mysql.schema.literal_bytes`); raises DMError."""
-    query = f"SHOW CREATE TABLE {table.sql}"
-    text = readable(connection.query_bytes(query)[0][1])
-    if connection.dialect.prints_literals_bytes and doubtful(text):
-        connection.execute("SET SESSION character_set_results = binary")
-        try:
-            text = with_hexadecimal_literals(connection.query_bytes(query)[0][1])
-        finally:
-            if connection.alive:
-                connection.execute("SET SESSION character_set_results = utf8mb4")
-    return escaped_table(text) if connection.dialect.prints_bare_members else text
+    """What SHOW CREATE TABLE says, as SQL; raises DMError."""
+
+    def show() -> bytes:
+        return cast(bytes, connection.query_bytes(f"SHOW CREATE TABLE {table.sql}")[0][1])
+
+    return structure_text(show, partial(connection.as_set, {"character_set_results": "binary"}), connection.dialect)
 
 
 def _context(connection: TargetConnection, table: TableName) -> SourceContext:

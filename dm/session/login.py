@@ -98,7 +98,7 @@ class ServerConnection(_Connection):
     """Whether a password may be encrypted with a key of the server's own."""
     _verifies = False
     _server_key: bytes | None = None
-    known_columns: dict[tuple[bytes, ...], tuple[Any, Any, Any]]
+    known_columns: dict[tuple[bool, tuple[bytes, ...]], tuple[Any, Any, Any]]  # by whether texts are decoded, too
     """What the driver has made of the columns of answers, by the packets."""
 
     def __init__(self, **given: Any) -> None:
@@ -237,15 +237,15 @@ class _KnownAnswer(_Result):
         if arrived is None:
             return self._described()
         packets, size = arrived
-        known = connection.known_columns
-        if packets in known:
+        known, key = connection.known_columns, (bool(cast(Any, connection).use_unicode), packets)
+        if key in known:
             connection.pass_over(len(packets), size)
-            made.fields, made.converters, made.description = known[packets]
+            made.fields, made.converters, made.description = known[key]
             return None
         self._described()
         if len(known) >= _KNOWN:
             known.clear()
-        known[packets] = made.fields, made.converters, made.description
+        known[key] = made.fields, made.converters, made.description
         return None
 
     def _described(self) -> None:

@@ -251,7 +251,8 @@ def opening(
     if users:
         statements.append("SET " + ", ".join(f"SESSION {name} = {value}" for name, value in users.items()))
     statements.append(f"SET SESSION TRANSACTION ISOLATION LEVEL {_ISOLATION[purpose]}, READ WRITE")
-    values = {name: value.strip("'") for name, value in settings.items()} | {"sql_mode": mode}
+    values = {name: value.strip("'") for name, value in settings.items()}
+    values |= {"sql_mode": mode, "character_set_results": CHARSET}
     return SessionSetup(tuple(statements), values | {name: block[name] for name in users})
 
 

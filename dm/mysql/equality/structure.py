@@ -9,7 +9,8 @@ and a default as the statement wrote it. It has no invisible columns.
 
 MySQL's information_schema tells an expression as the statement wrote it until the next ALTER TABLE of whatever kind,
 and from then on with its literals in the character set that they are evaluated in: `_utf8mb4'<'` turns into
-`_utf16'\\0<'`. SHOW CREATE TABLE tells the second form from the beginning, so expressions are taken from there.
+`_utf16'\\0<'`. SHOW CREATE TABLE tells the second form from the beginning, so expressions are taken from there, with
+the bytes of their literals.
 It also tells a TIMESTAMP's default in the zone of who asks, information_schema as the session wrote it that altered the
 table last. And it tells all bytes of a BINARY's default, where information_schema leaves out zeros at the end.
 MariaDB's information_schema tells such a default as text, with a question mark for what is none.
@@ -48,6 +49,8 @@ _NOW = re.compile(r"\b(?:current_timestamp|now)\b(\(\d+\))?(?:\(\))?", re.IGNORE
 # Where one line of SHOW CREATE TABLE ends and the next begins. Newlines in literals are printed as \\n.
 _NEXT_LINE = re.compile(r",?\n(?=  (?:`|(?:PRIMARY |UNIQUE |FULLTEXT |SPATIAL )?KEY |CONSTRAINT )|\))")
 _INTRODUCER = re.compile(r"\b_[a-z0-9]+\\?'")
+# In a session of utf8mb4 such a literal may have other characters, or question marks.
+_LOST = re.compile(r"\b_[a-z0-9]+'[^']*[^\x00-\x3e\x40-\x7f]")
 _DEFAULT_LITERAL = re.compile(r" DEFAULT '([^']*)'")
 _DEFAULT_BYTES = re.compile(r" DEFAULT (?:0x([0-9A-F]*)|'((?:[^']|'')*)')")
 _ESCAPED = re.compile(r"\\(.)|''")
@@ -267,10 +270,26 @@ def _version(connection: Connection[Cursor]) -> str:
 @reads_answers
 def _printed(connection: Connection[Cursor], table: TableName) -> list[str]:
     """The lines of SHOW CREATE TABLE, one for each column and index."""
+    query = f"SHOW CREATE TABLE {table.sql}"
     with connection.cursor() as cursor:
-        cursor.execute(f"SHOW CREATE TABLE {table.sql}")
+        cursor.execute(query)
         found = cursor.fetchone()
-    return [] if found is None else [line.strip() for line in _NEXT_LINE.split(str(found[1]).partition("(\n")[2])]
+        text = "" if found is None else str(found[1])
+        if _LOST.search(text):
+            text = _undecoded(cursor, query)
+    return [line.strip() for line in _NEXT_LINE.split(text.partition("(\n")[2])] if text else []
+
+
+@reads_answers
+def _undecoded(cursor: Cursor, query: str) -> str:
+    """The same where literals of expressions are of another character set: each of their bytes as `\\xe9`."""
+    cursor.execute("SELECT @@SESSION.character_set_results")
+    (usual,) = cast(Any, cursor.fetchone())
+    cursor.execute("SET SESSION character_set_results = binary")
+    cursor.execute(query)
+    shown = cast(Any, cursor.fetchone())[1]
+    cursor.execute("SET SESSION character_set_results = %s", (usual,))
+    return cast(bytes, shown).decode(errors="backslashreplace")
 
 
 def _as_printed(expression: str, printed: Sequence[str], name: str, words: str) -> str:

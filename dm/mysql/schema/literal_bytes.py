@@ -14,7 +14,12 @@ value. So no driver may decode the answer (`readable`).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Final
+
+from dm.mysql.dialect import Dialect
+from dm.mysql.dialect.tidb import escaped_table
 
 _ESCAPED: Final = {ord("0"): 0, ord("n"): 10, ord("r"): 13, ord("t"): 9, ord("b"): 8, ord("Z"): 26}
 _LONGEST: Final = 32  # of an introducer
@@ -27,6 +32,20 @@ _DOUBTFUL: Final = re.compile(
 def doubtful(text: str) -> bool:
     """Whether a literal has a `?` that may stand for something else, or is of another character set and not ASCII."""
     return _DOUBTFUL.search(text) is not None
+
+
+def structure_text(
+    show: Callable[[], bytes], in_binary: Callable[[], AbstractContextManager[None]], server: Dialect
+) -> str:
+    """A table's structure as SQL.
+
+    `show` asks for it, `in_binary` has the session's results come as they are. Asked twice only where it is doubtful.
+    """
+    text = readable(show())
+    if server.prints_literals_bytes and doubtful(text):
+        with in_binary():
+            text = with_hexadecimal_literals(show())
+    return escaped_table(text) if server.prints_bare_members else text
 
 
 def readable(shown: bytes) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 from dm.config.endpoint import Endpoint
@@ -12,9 +14,8 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.mysql.dialect import Dialect, Flavor, dialect, flavor_of
-from dm.mysql.dialect.tidb import escaped_table
 from dm.mysql.schema.charset import collations_query
-from dm.mysql.schema.literal_bytes import doubtful, readable, with_hexadecimal_literals
+from dm.mysql.schema.literal_bytes import structure_text
 from dm.mysql.sql.context import version_number
 from dm.position import Position
 from dm.session.answers import reads_answers
@@ -223,17 +224,9 @@ def binlog_kept_bytes(connection: Connection) -> int:
 @reads_answers
 def read_structure(connection: Connection, table: TableName) -> str:
     """The server's own CREATE TABLE text, as SQL."""
-    query = f"SHOW CREATE TABLE {table.sql}"
-    text = readable(_fetch_bytes(connection, query))
     server = dialect(flavor_of(str(cast(Any, connection).get_server_info())))
-    if server.prints_literals_bytes and doubtful(text):
-        fetch(connection, "SET SESSION character_set_results = binary")
-        try:
-            text = with_hexadecimal_literals(_fetch_bytes(connection, query))
-        finally:
-            if cast(Any, connection).open:
-                fetch(connection, "SET SESSION character_set_results = utf8mb4")
-    return escaped_table(text) if server.prints_bare_members else text
+    query = f"SHOW CREATE TABLE {table.sql}"
+    return structure_text(partial(_fetch_bytes, connection, query), partial(_results_in_binary, connection), server)
 
 
 @reads_answers
@@ -242,11 +235,21 @@ def _fetch_bytes(connection: Connection, query: str) -> bytes:
     driver = cast(Any, connection)
     usual, driver.use_unicode = driver.use_unicode, False
     try:
-        shown = cast(Any, fetch(connection, query)[0][1])
-        # A comparison's sessions have decoders of their own, for all texts.
-        return cast(bytes, shown.encode() if isinstance(shown, str) else shown)
+        return cast(bytes, fetch(connection, query)[0][1])
     finally:
         driver.use_unicode = usual
+
+
+@contextmanager
+@reads_answers
+def _results_in_binary(connection: Connection) -> Iterator[None]:
+    before = _fetch_bytes(connection, "SELECT 0, @@SESSION.character_set_results").decode("ascii")
+    set_variables(connection, {"character_set_results": "binary"})
+    try:
+        yield
+    finally:
+        if cast(Any, connection).open:
+            set_variables(connection, {"character_set_results": before})
 
 
 @reads_answers

@@ -92,3 +92,14 @@ def test_columns_that_are_known_count_as_read() -> None:
     connection.answer_left = 100
     with pytest.raises(pymysql.err.Error):
         connection.names()
+
+
+def test_texts_that_one_question_leaves_undecoded_are_decoded_for_the_next() -> None:
+    connection: Any = Replayed(answer(b"a") * 3)
+    read = []
+    for decoded in (False, True, False):
+        connection.use_unicode = decoded
+        connection.names()
+        ((encoding, _),) = connection._result.converters
+        read.append(encoding)
+    assert read == [None, "utf8", None]
