@@ -257,13 +257,33 @@ def _lean(item: Column | IndexPart, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: value for name, value in values if value is not None and value is not False and value != ()}
 
 
+def _lean_column(column: Column) -> dict[str, Any]:
+    lean = _lean(column, _OF_COLUMN) | {"nullable": column.nullable}
+    return lean | {"members": [_stored_member(member) for member in column.members]} if column.members else lean
+
+
+def _stored_member(member: str) -> str | dict[str, str]:
+    """Members of CHARACTER SET binary may be bytes that are no text, and no server's JSON holds those."""
+    try:
+        member.encode()
+    except UnicodeEncodeError:
+        return {"bytes": member.encode("utf-8", "surrogateescape").hex()}
+    return member
+
+
+def _member(stored: str | dict[str, str]) -> str:
+    if isinstance(stored, str):
+        return stored
+    return bytes.fromhex(stored["bytes"]).decode("utf-8", "surrogateescape")
+
+
 def schema_to_json(schema: TableSchema) -> str:
     """A structure as JSON text; empty fields are left out."""
     return json.dumps(
         {
             "v": _VERSION,
             "name": list(schema.name),
-            "columns": [_lean(column, _OF_COLUMN) | {"nullable": column.nullable} for column in schema.columns],
+            "columns": [_lean_column(column) for column in schema.columns],
             "indexes": [
                 {"name": index.name, "kind": index.kind, "parts": [_lean(part, _OF_PART) for part in index.parts]}
                 | ({"hash": True} if index.hash else {})
@@ -287,7 +307,7 @@ def schema_to_json(schema: TableSchema) -> str:
 def _column(item: dict[str, Any], table: TableName) -> Column:
     if not has_type(item["base"]):
         raise DMError("column-type-unknown", table=table, column=item["name"], type=item["base"])
-    return Column(**{**item, "members": tuple(item.get("members", ()))})
+    return Column(**{**item, "members": tuple(_member(member) for member in item.get("members", ()))})
 
 
 def _part(item: dict[str, Any]) -> IndexPart:
